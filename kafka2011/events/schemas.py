@@ -138,7 +138,8 @@ class KnownSchemas:
         """Take the newest schema of each topic, any others, and of topics all that are registered, by number."""
         self._newest = dict(newest)
         self._stored = {topic: tuple(numbered) for topic, numbered in (stored or {}).items()}
-        self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *others)}
+        every = (schema for numbered in self._stored.values() for _, schema in reversed(numbered))
+        self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *every, *others)}
 
     def schema_of(self, fingerprint: str) -> EventSchema:
         """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError."""

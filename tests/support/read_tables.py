@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafka2011.warehouse.rows.widening import Widening
 from kafka2011.warehouse.table.compaction import compact
+from kafka2011.warehouse.table.rewriting import widen
 from kafka2011.warehouse.table.swapping import swap
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, HOUR_MS, SCHEMA, TOPIC, load, staged
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-Rows = list[tuple[int, str | None]]
+Rows = list[tuple[int, str | float | None]]
 """Offset and referrer of each row."""
 
 COLUMNS = ["kafka2011_offset", "referrer"]
@@ -45,4 +47,27 @@ def swapped(warehouse: Path) -> Rows:
     return [(0, "/rebuilt"), (100, "/rebuilt"), (200, "/rebuilt"), (300, None), (400, "/after")]
 
 
-STAGES: dict[str, Callable[[Path], Rows]] = {"compacted, with a new column": evolved, "swapped": swapped}
+def widened(warehouse: Path) -> Rows:
+    """Rewrite the column of a table of two dates with a wider type, and load on."""
+    table = TopicTable(warehouse, TOPIC)
+    numbers = SCHEMA.append(pa.field("referrer", pa.int64()))
+    load(table, [FIRST_MS])
+    load(table, [FIRST_MS, FIRST_MS + DAY_MS], numbers, referrer=[2**53, None])
+    widen(table, {"referrer": Widening(pa.float64())})
+    load(table, [FIRST_MS], SCHEMA.append(pa.field("referrer", pa.float64())), referrer=[0.5])
+    return [(0, None), (100, 2.0**53), (200, None), (300, 0.5)]
+
+
+def made_json(warehouse: Path) -> Rows:
+    """Rewrite a column of text as JSON text, as a union is kept."""
+    evolved(warehouse)
+    widen(TopicTable(warehouse, TOPIC), {"referrer": Widening(pa.string(), is_json=True)})
+    return [(0, None), (100, None), (200, '"/"'), (300, '"/"'), (400, '"/"'), (500, '"/"')]
+
+
+STAGES: dict[str, Callable[[Path], Rows]] = {
+    "compacted, with a new column": evolved,
+    "swapped": swapped,
+    "with a wider column": widened,
+    "with a column of JSON": made_json,
+}

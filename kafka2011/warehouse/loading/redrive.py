@@ -15,11 +15,13 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.json_document import read_document
 from kafka2011.spark.batches import SCHEMA
 from kafka2011.warehouse.errors import CoverageError, WarehouseError
+from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.load_job import counted_in
 from kafka2011.warehouse.loading.row_files import RowFiles
-from kafka2011.warehouse.rows.decode import BatchDecoder, json_line
+from kafka2011.warehouse.rows.decode import json_line
 from kafka2011.warehouse.table.commits import Commit, Operation
 from kafka2011.warehouse.table.quarantine import awaiting
+from kafka2011.warehouse.table.rewriting import widen
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from kafka2011.warehouse.loading.counting import LoadAudit
     from kafka2011.warehouse.loading.load_settings import LoadSettings
+    from kafka2011.warehouse.rows.decode import BatchDecoder
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable
     from zk.clock import Clock
@@ -55,7 +58,7 @@ def redrive(
     with connect(settings.zk_connect) as client:
         registry = SchemaRegistry(client)
         known = registry.schemas(topic)
-        decoder = BatchDecoder(topic, registry.snapshot(topic), newest.number + 1)
+        decoder = decoder_for(table, newest, registry.snapshot(topic), newest.number + 1)
     rows, still = _decode(quarantine, topic, waiting, decoder)
     decoded = pa.Table.from_batches(rows, decoder.schema)
     if not decoded.num_rows:
@@ -90,6 +93,7 @@ def redrive(
         quarantine.remove(commit.number, attempt)
         table.abandon(staging)
         raise
+    widen(table, decoder.widened)
     table.commit(staging, commit, files.files)
     return commit
 

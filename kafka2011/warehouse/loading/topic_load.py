@@ -24,14 +24,15 @@ from kafka2011.spark.plan import DataLoss, plan
 from kafka2011.spark.reader import ReadSettings
 from kafka2011.warehouse.errors import CoverageError, GivenUpError, OvertakenError, WarehouseError
 from kafka2011.warehouse.loading.coverage import Coverage
+from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.gaps import explain
 from kafka2011.warehouse.loading.load_job import LoadJob
 from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
 from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
 from kafka2011.warehouse.loading.resolving import in_our_words, once_registered, resolve
 from kafka2011.warehouse.loading.watermark import WATERMARK, Watermark, is_news
-from kafka2011.warehouse.rows.decode import BatchDecoder
 from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
+from kafka2011.warehouse.table.rewriting import widen
 from zk.audit import AuditNodes
 from zk.clock import SYSTEM_CLOCK
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.loading.load_job import LoadTask
     from kafka2011.warehouse.loading.load_settings import LoadSettings
     from kafka2011.warehouse.loading.resolving import Begun
+    from kafka2011.warehouse.rows.widening import Widening
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable
@@ -122,6 +124,7 @@ class TopicLoad:
         self._audit = audit
         self._client = client
         self._registry = None if client is None else SchemaRegistry(client)
+        self._wider: Mapping[str, Widening] = {}  # what the table is to become before it takes what was written last
 
     @in_our_words()
     def load(self) -> Loaded:
@@ -162,7 +165,7 @@ class TopicLoad:
             staging = self._table.begin()
             attempt = staging.rpartition("/")[2]
             try:
-                commit, files = self._write(client, lookup, resolved, stored, number, staging, account)
+                commit, files = self._write(client, lookup, resolved, stored, newest, staging, account)
                 commit = replace(commit, extra={LOG_CHECKS: checks_to_json(checks)})
                 if account is not None:
                     account.tell_counted(commit, ends, seen_ms)
@@ -195,6 +198,7 @@ class TopicLoad:
 
     def _commit(self, staging: str, commit: Commit, files: Sequence[DataFile]) -> None:
         try:
+            widen(self._table, self._wider)
             self._table.commit(staging, commit, files)
         except (OvertakenError, GivenUpError):  # after any other error it may have been committed all the same
             self._clean(commit.number, staging, staging.rpartition("/")[2])
@@ -212,16 +216,18 @@ class TopicLoad:
         lookup: OffsetLookup,
         resolved: ResolvedOffsets,
         stored: Mapping[TopicPartition, int],
-        number: int,
+        newest: Commit | None,
         staging: str,
         account: LoadAccount | None,
     ) -> tuple[Commit, Sequence[DataFile]]:
         """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
+        number = 1 if newest is None else newest.number + 1
         registry = self._registry or SchemaRegistry(client)
         known = registry.schemas(self._topic)
         if not known:
             raise UnknownSchemaError.of_topic(self._topic)
-        decoder = BatchDecoder(self._topic, registry.snapshot(self._topic), number)
+        decoder = decoder_for(self._table, newest, registry.snapshot(self._topic), number)
+        self._wider = decoder.widened
         output = self._table.output(staging)
         offsets = {**stored, **{offset_range.topic_partition: offset_range.end for offset_range in resolved.ranges}}
         job = LoadJob(

@@ -53,6 +53,9 @@ enum {
 static const int64_t FIRST_US = -62135596800000000, LAST_US = 253402300799999999;
 static const int64_t FIRST_DAY = -719162, LAST_DAY = 2932896;
 
+/* A double holds each whole number up to this one. */
+static const int64_t LARGEST_EXACT = 9007199254740992;
+
 typedef struct {
     int32_t kind;
     int32_t end; /* the number of the first slot behind this one and those within it */
@@ -368,6 +371,9 @@ read_number(Reader *reader, int32_t kind, int32_t slot, int32_t factor)
     }
     if (kind == LONG) {
         return put(reader, slot, &number, 8);
+    }
+    if (kind == LONG_AS_DOUBLE && (number > LARGEST_EXACT || number < -LARGEST_EXACT)) {
+        return -1; /* whether it may be rounded, Python knows */
     }
     double real = (double)number;
     float single = (float)real;

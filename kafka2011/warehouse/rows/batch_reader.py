@@ -12,16 +12,14 @@ import pyarrow as pa
 
 from kafka2011 import c_code
 from kafka2011.events.codec import MARK
-from kafka2011.warehouse.rows.program import SlotKind, compile_program
+from kafka2011.warehouse.rows.program import SlotKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from kafka2011.events.schemas import EventSchema
     from kafka2011.message.header import AnyBytes
-    from kafka2011.warehouse.rows.columns import Column
     from kafka2011.warehouse.rows.program import Program, Slot
 
     Buffers = tuple[int, bytes | None, bytes | None, bytes | None]
@@ -52,9 +50,9 @@ compiled: ColumnCode | None = c_code.load("warehouse.rows._columns")
 class BatchReader:
     """Decodes events of one schema into columns. Make one with `batch_reader`."""
 
-    def __init__(self, code: ColumnCode, schema: EventSchema, program: Program) -> None:
+    def __init__(self, code: ColumnCode, fingerprint: str, program: Program) -> None:
         self._code = code
-        self._head = MARK + bytes.fromhex(schema.fingerprint)
+        self._head = MARK + bytes.fromhex(fingerprint)
         self._program = program
 
     def decode(self, payloads: pa.Array) -> tuple[list[pa.Array], NDArray[np.int32]]:
@@ -66,10 +64,10 @@ class BatchReader:
         return [_array(slot, buffers) for slot in program.columns], np.frombuffer(refused, np.int32)
 
 
-def batch_reader(schema: EventSchema, newest: EventSchema, columns: Sequence[Column]) -> BatchReader | None:
-    """Return what decodes events of `schema` into the columns of the newest one; None where that is left to Python."""
-    program = None if compiled is None else compile_program(schema, newest, columns)
-    return None if compiled is None or program is None else BatchReader(compiled, schema, program)
+def batch_reader(fingerprint: str, compile_it: Callable[[], Program | None]) -> BatchReader | None:
+    """Return what decodes the events of a fingerprint by their program; None where that is left to Python."""
+    program = None if compiled is None else compile_it()
+    return None if compiled is None or program is None else BatchReader(compiled, fingerprint, program)
 
 
 def _array(slot: Slot, decoded: list[Buffers]) -> pa.Array:

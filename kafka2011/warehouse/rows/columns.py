@@ -94,7 +94,7 @@ def table_columns(schema: EventSchema, topic: str) -> list[Column]:
         name = field["name"]
         if name.lower().startswith(PREFIX):
             raise ColumnError(f"topic {topic}: field {name} of {schema.name}: names that begin so are the table's own")
-        column = f"{name}_" if name.lower() in DIRECTORIES else name
+        column = column_name(name)
         if column.lower() in taken:
             raise ColumnError(
                 f"topic {topic}: column {column} of {schema.name} is there twice, as readers that ignore case see it"
@@ -102,6 +102,11 @@ def table_columns(schema: EventSchema, topic: str) -> list[Column]:
         taken.add(column.lower())
         columns.append(Column(name, column, column_type_of(field["type"], named)))
     return columns
+
+
+def column_name(field: str) -> str:
+    """Return the name of a field's column."""
+    return f"{field}_" if field.lower() in DIRECTORIES else field
 
 
 def table_schema(columns: list[Column]) -> pa.Schema:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ import pyarrow.compute as pc
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, fingerprint_of
 from kafka2011.events.errors import UndecodableEventError, UnknownSchemaError
 from kafka2011.warehouse.rows.batch_reader import batch_reader
-from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, table_columns, table_schema
+from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, table_schema
+from kafka2011.warehouse.rows.evolution import evolved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from kafka2011.events.schemas import KnownSchemas
     from kafka2011.warehouse.rows.batch_reader import BatchReader
     from kafka2011.warehouse.rows.columns import Column
+    from kafka2011.warehouse.rows.widening import HeldColumns
 
 FIRST_US = -62_135_596_800_000_000
 LAST_US = 253_402_300_799_999_999
@@ -55,17 +58,22 @@ class RefusedRow(NamedTuple):
 class BatchDecoder:
     """Decodes batches of the source's rows for one load of one topic. Pickles; for one thread."""
 
-    def __init__(self, topic: str, schemas: KnownSchemas, load_id: int) -> None:
+    def __init__(self, topic: str, schemas: KnownSchemas, load_id: int, held: HeldColumns | None = None) -> None:
+        """Take the columns that the table has already, if any. Raises UnknownSchemaError, ColumnError."""
         self._topic = topic
         self._schemas = schemas
         self._load_id = load_id
-        self.columns = table_columns(schemas.newest(topic), topic)
+        self._held = held
+        self._evolution = evolved(schemas, topic, held)
+        self.columns = self._evolution.columns
         self.schema = table_schema(self.columns)
-        self._decoder = EventDecoder(schemas, schemas.newest(topic))
+        self.widened = self._evolution.widened
+        """What columns of the table must have become before it takes these rows."""
+        self._decoder = EventDecoder(schemas, resolver=self._evolution)
         self.readers: dict[bytes, BatchReader | None] = {}
 
-    def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int]]:
-        return BatchDecoder, (self._topic, self._schemas, self._load_id)
+    def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int, HeldColumns | None]]:
+        return BatchDecoder, (self._topic, self._schemas, self._load_id, self._held)
 
     def decode(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Return the rows of the table that a batch of the source holds, and what could not be decoded."""
@@ -113,7 +121,7 @@ class BatchDecoder:
                 schema = self._schemas.schema_of(fingerprint_of(head))
             except (UndecodableEventError, UnknownSchemaError):
                 return None  # and is not kept: there may be as many as there are messages
-            self.readers[head] = batch_reader(schema, self._schemas.newest(self._topic), self.columns)
+            self.readers[head] = batch_reader(schema.fingerprint, partial(self._evolution.program, schema))
         return self.readers[head]
 
     def decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:

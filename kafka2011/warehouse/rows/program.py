@@ -23,7 +23,6 @@ from kafka2011.events.varint import write_varint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafka2011.events.schemas import EventSchema
     from kafka2011.warehouse.rows.columns import Column
 
 
@@ -120,16 +119,19 @@ _READ = {
 """How a value of the writer's type is read as one of the reader's."""
 
 
-def compile_program(writer: EventSchema, newest: EventSchema, columns: Sequence[Column]) -> Program | None:
-    """Return how events of `writer` become the columns of `newest`; None if that is left to Python altogether."""
+def compile_program(writer: Any, reader: Any, columns: Sequence[Column]) -> Program | None:
+    """Return how events of a writer's parsed schema become the columns of another one's; None if Python does that.
+
+    The writer's is without logical types, but for the marks of `resolved`; the reader's has them.
+    """
     try:
-        slots = _Slots(newest.writer)
+        slots = _Slots(reader)
         written = tuple(
             slots.add(field["type"], column.column_type.type)
-            for field, column in zip(newest.writer["fields"], columns, strict=True)
+            for field, column in zip(reader["fields"], columns, strict=True)
         )
-        compiler = _Compiler(newest.writer)
-        ops = compiler.record(_Written(writer.reader, named_types(writer.reader)), newest.writer, _NOWHERE, written)
+        compiler = _Compiler(reader)
+        ops = compiler.record(_Written(writer, named_types(writer)), reader, _NOWHERE, written)
     except _UnableError:
         return None
     return Program(_packed(ops), _packed(slots.found), bytes(compiler.literals), written)
@@ -142,6 +144,10 @@ def _packed(numbers: list[int]) -> bytes:
 def _kind(part: Any) -> str:
     kind: str = part["type"] if isinstance(part, dict) else part
     return "record" if kind in RECORDS else kind
+
+
+def _logical(part: Any) -> str:
+    return str(part.get("logicalType", "")) if isinstance(part, dict) else ""
 
 
 class _Slots:
@@ -296,7 +302,8 @@ class _Compiler:
             return self.record(theirs, ours, number, slot.inner)
         op = _READ[kind, _kind(ours)]
         if op is Op.LONG and pa.types.is_timestamp(slot.type):
-            return [Op.TIME, number, 1000 if ours["logicalType"].endswith("millis") else 1]
+            units = {_logical(part), _logical(ours)}
+            return [Op.TIME, number, 1000 if any(unit.endswith("millis") for unit in units) else 1]
         return [Op.DATE if op is Op.LONG and pa.types.is_date32(slot.type) else op, number]
 
     def _skipped(self, theirs: _Written) -> list[int]:

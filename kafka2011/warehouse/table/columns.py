@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import Schema
 
-from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.errors import OvertakenError, WarehouseError
+from kafka2011.warehouse.rows.widening import takes
 from kafka2011.warehouse.table.data_files import DATE
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def first_schema(columns: pa.Schema) -> Schema:
 def missing_columns(table: DeltaTable, columns: pa.Schema, where: str) -> list[Field]:
     """Return the columns, and those with new fields inside, that the table must get before it takes such files.
 
-    A column that is no longer there stays and is null from now on. Raises WarehouseError when a type has changed.
+    A column that is no longer there stays and is null from now on. Raises OvertakenError when a type has changed:
+    whoever wrote the files has made them for the columns that the table had then.
     """
     known = {field.name.lower(): field for field in pa.schema(table.schema())}
     missing = []
@@ -36,23 +38,11 @@ def missing_columns(table: DeltaTable, columns: pa.Schema, where: str) -> list[F
             missing.append(delta)
         elif before.name != field.name:
             raise WarehouseError(f"{where}: columns {before.name} and {field.name} are one to readers that ignore case")
-        elif not _takes(before.type, field.type):
-            if not _takes(before.type, field.type, grown=True):
-                raise WarehouseError(
-                    f"{where}: column {field.name} was {before.type} and would be {field.type} now. Give the field"
-                    " another name, or load into another warehouse, from the beginning of the log"
+        elif not takes(before.type, field.type):
+            if not takes(before.type, field.type, grown=True):
+                raise OvertakenError(
+                    f"{where}: column {field.name} is {before.type}, and {field.type} in this commit: another one has"
+                    " changed it meanwhile; nothing of this one is there. Begin again from the newest commit"
                 )
             missing.append(delta)
     return missing
-
-
-def _takes(before: pa.DataType, now: pa.DataType, *, grown: bool = False) -> bool:
-    """Say whether values of one type fit into a column of another; with `grown`, once records have more fields."""
-    if pa.types.is_struct(before) and pa.types.is_struct(now):
-        fields = {field.name: field.type for field in before}
-        return all(_takes(fields[f.name], f.type, grown=grown) if f.name in fields else grown for f in now)
-    if pa.types.is_list(before) and pa.types.is_list(now):
-        return _takes(before.value_type, now.value_type, grown=grown)
-    if pa.types.is_map(before) and pa.types.is_map(now):
-        return _takes(before.key_type, now.key_type) and _takes(before.item_type, now.item_type, grown=grown)
-    return bool(before == now)

@@ -92,13 +92,17 @@ class TopicTable:
             raise WarehouseError(f"{self.where} does not exist")
         return table
 
+    def kept(self) -> DeltaTable | None:
+        """Return the table as it is now, for use before the next call of a method; None when it is not there."""
+        with self.translated_errors():
+            return self._table.now()
+
     def newest(self) -> Commit | None:
         """Return the newest commit, None before the first.
 
         Raises RolledBackError, and WarehouseError when the table has rows without offsets, or is another topic's.
         """
-        with self.translated_errors():
-            table = self._table.now()
+        table = self.kept()
         newest = None if table is None else self.history(table).newest()
         if newest is not None and newest.topic != self.topic:
             raise WarehouseError(f"{self.path} is a table of topic {newest.topic}, not of {self.topic}")
@@ -180,7 +184,7 @@ class TopicTable:
             Operation.ROLLBACK,
             int(self.clock.wall_s() * 1000),
             (back.offsets if back else {}) if again else reached.offsets,
-            schema=reached.schema,
+            schema=(back or reached).schema,  # which the columns that it has now were made for
             complete_through_ms=back.complete_through_ms if back else None,
             replaces=tuple(range((back.number if back else 0) + 1, reached.number + 1)),
             extra=back.extra if back else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 import uuid
@@ -19,6 +20,7 @@ from kafka2011.events.errors import InvalidSchemaError
 from kafka2011.events.schemas import EventSchema, KnownSchemas, event_schema
 from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.warehouse.rows import batch_reader
+from kafka2011.warehouse.rows.columns import as_json
 from kafka2011.warehouse.rows.decode import BatchDecoder
 
 if TYPE_CHECKING:
@@ -287,6 +289,45 @@ def test_events_of_a_schema_that_another_one_followed(seed: int) -> None:
     decoder = decoder_of(newest, case.schema)
     same_as_one_by_one(decoder, batch_of(payloads))
     same_as_one_by_one(decoder, batch_of([case.broken(each) for each in payloads]))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**64))
+def test_events_of_a_schema_that_two_others_followed(seed: int) -> None:
+    """Columns are those of all three. Each value is that of a table of its own schema; or it is refused."""
+    case = made(seed)
+    payloads = case.payloads()
+    try:
+        stored = list(enumerate((case.schema, case.evolved(), case.evolved()), 1))
+    except InvalidSchemaError:
+        reject()
+    decoder = BatchDecoder(TOPIC, KnownSchemas({TOPIC: stored[-1][1]}, (), {TOPIC: stored}), 1)
+    same_as_one_by_one(decoder, batch_of([*payloads, *map(case.broken, payloads)]))
+    rows, refused = decoder.decode(batch_of(payloads))
+    own, wrong = decoder_of(case.schema).decode(batch_of(payloads))
+    places = {place: row for row, place in enumerate(rows.column("kafka2011_offset").to_pylist())}
+    assert len(places) + len(refused) == len(payloads)
+    assert {each.row for each in wrong} <= {each.row for each in refused}
+    for row in own.to_pylist():
+        if (found := places.get(row["kafka2011_offset"])) is not None:
+            now = rows.slice(found, 1).to_pylist()[0]
+            for name, value in row.items():  # in its column, or in the one of a field with its name as an alias
+                assert is_kept(value, now.get(name)) or is_kept(value, now.get("renamed")), (row, now)
+
+
+def is_kept(value: Any, now: Any) -> bool:
+    """Say whether a value is the same in a wider column: a record may have more fields, text be bytes, a union JSON."""
+    if isinstance(now, str) and value != now and isinstance(value, str | bytes | int | float):
+        return now == as_json(value) or (isinstance(value, bytes) and now.encode() == value)
+    if isinstance(now, str) and value != now:
+        return True  # a record or time as JSON, of which each schema has a form of its own
+    if isinstance(value, dict):
+        return all(is_kept(inner, now[name]) for name, inner in value.items())
+    if isinstance(value, list | tuple) and len(value) == len(now):
+        return all(is_kept(*pair) for pair in zip(value, now, strict=True))
+    if isinstance(value, str) and isinstance(now, bytes):
+        return value.encode() == now
+    return bool(value == now or (isinstance(value, float) and math.isnan(value) and math.isnan(now)))
 
 
 def made(seed: int) -> Case:

@@ -37,7 +37,9 @@ def by_open_table(warehouse: Path) -> Rows:
 
 def by_pandas(warehouse: Path) -> Rows:
     rows = open_table(warehouse, TOPIC).to_table(columns=COLUMNS).to_pandas()
-    return [(int(offset), referrer) for offset, referrer in zip(rows.kafka2011_offset, rows.referrer, strict=True)]
+    known = zip(rows.referrer, rows.referrer.isna(), strict=True)
+    referrers = [None if is_missing else referrer for referrer, is_missing in known]
+    return [(int(offset), referrer) for offset, referrer in zip(rows.kafka2011_offset, referrers, strict=True)]
 
 
 def by_pyarrow_from_names_of_files(warehouse: Path) -> Rows:

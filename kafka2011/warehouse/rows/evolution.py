@@ -1,0 +1,308 @@
+"""The columns of a table through all schemas of its topic, and where in them each schema's fields go.
+
+A topic's schemas are gone through by number. A field goes into the column of its own name, or of a name that it had
+before. Else one of its aliases names the column, or it has a new one. Columns get the widest type of all their fields.
+What a schema no longer has stays: null for its own events, and with the values of those that still send it.
+
+Where a type cannot be merged with its column's, all events of its schema are refused, with the reason: they wait in
+quarantine for a schema that has room for them. Such a field may find it later: in its column, if a later schema has
+made that wide enough, or in a field of a later schema that has its name as an alias.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kafka2011.events.errors import UndecodableEventError
+from kafka2011.events.resolution import for_reading, for_writing
+from kafka2011.events.schema_walk import named_types
+from kafka2011.warehouse.rows.columns import Column, ColumnError, column_name, column_type_of, table_columns
+from kafka2011.warehouse.rows.field_types import (
+    FieldType,
+    Json,
+    Record,
+    UnmergeableError,
+    covers,
+    fields_of,
+    matches,
+    merged,
+    merged_field,
+)
+from kafka2011.warehouse.rows.program import compile_program
+from kafka2011.warehouse.rows.resolved import reading_document, reading_type, written_document
+from kafka2011.warehouse.rows.widening import HeldColumns, Widening, becomes_json, takes, widens
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafka2011.events.schemas import EventSchema, KnownSchemas
+    from kafka2011.warehouse.rows.field_types import RecordField
+    from kafka2011.warehouse.rows.program import Program
+
+_TEXTS = {"string": pa.types.is_binary, "bytes": pa.types.is_string}
+
+
+class Evolution:
+    """What the schemas of a topic come to. Make one with `evolved`.
+
+    `columns` are those that events have; of `widened` ones the table must be rewritten before it takes them.
+    """
+
+    def __init__(
+        self, columns: list[Column], reader: Any, widened: Mapping[str, Widening], *, is_of_one: bool = False
+    ) -> None:
+        self.columns = columns
+        self.widened = widened
+        self._is_of_one = is_of_one
+        self.reader = for_writing(reader)
+        """The schema that reads all events, with logical types."""
+        self._wanted = for_reading(reader)
+        self._own: dict[str, Any] = {}
+        self._readings: dict[str, tuple[Any, Any]] = {}
+        self._refused: dict[str, str] = {}
+        self._others: Any = None
+
+    def add(self, fingerprint: str, written: Any) -> None:
+        """Say how the events of a fingerprint are read; several may have one."""
+        self._own[fingerprint] = written
+        self._refused.pop(fingerprint, None)
+
+    def refuse(self, fingerprint: str, reason: str) -> None:
+        """Say why events of a fingerprint cannot be rows, unless another schema of it can."""
+        if fingerprint not in self._own:
+            self._refused[fingerprint] = reason
+
+    def read_others_as(self, document: Any) -> None:
+        """Say how events of schemas are read that are none of the topic's own."""
+        self._others = document
+
+    def resolved(self, schema: EventSchema) -> tuple[Any, Any]:
+        """Return how events of a schema are read. Raises UndecodableEventError where none of them can be a row."""
+        fingerprint = schema.fingerprint
+        if fingerprint in self._refused:
+            raise UndecodableEventError(self._refused[fingerprint], fingerprint)
+        if fingerprint not in self._readings and fingerprint in self._own:
+            wanted = None if self._is_of_one else self._wanted
+            self._readings[fingerprint] = for_reading(self._own[fingerprint]), wanted
+        elif fingerprint not in self._readings:
+            self._readings[fingerprint] = schema.reader, for_reading(self._others, schema.document)
+        return self._readings[fingerprint]
+
+    def program(self, schema: EventSchema) -> Program | None:
+        """Return what decodes events of a schema all at once; None where that is left to `resolved`."""
+        if schema.fingerprint in self._own or (self._is_of_one and schema.fingerprint not in self._refused):
+            return compile_program(self.resolved(schema)[0], self.reader, self.columns)
+        return None
+
+
+def evolved(schemas: KnownSchemas, topic: str, held: HeldColumns | None = None) -> Evolution:
+    """Return what a topic's schemas come to in its table, whose columns are `held` so far.
+
+    Raises UnknownSchemaError, and ColumnError for the newest schema.
+    """
+    return evolution_of(tuple(schemas.stored(topic)), topic, held)
+
+
+@lru_cache(64)
+def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held: HeldColumns | None) -> Evolution:
+    """Return what these schemas, with their numbers, come to; see `evolved`. Kept, as each load asks again."""
+    columns = table_columns(schemas[-1][1], topic)
+    if len(schemas) == 1 and all(_is_as_held(column, held) for column in columns):
+        return _unchanged(schemas[0][1], columns)
+    first: dict[str, FieldType] = {}
+    while True:
+        walk = _Walk(schemas, topic, held, first)
+        clash = walk.clash_of_newest()
+        if clash is None:
+            return walk.evolution()
+        first |= clash
+
+
+def _is_as_held(column: Column, held: HeldColumns | None) -> bool:
+    found = None if held is None else held.find(column.name)
+    return found is None or (found.name == column.name and takes(found.type, column.column_type.type, grown=True))
+
+
+def _unchanged(schema: EventSchema, columns: list[Column]) -> Evolution:
+    """Return what one schema alone comes to."""
+    evolution = Evolution(columns, schema.document, {}, is_of_one=True)
+    evolution.add(schema.fingerprint, schema.document)
+    evolution.read_others_as(schema.document)
+    return evolution
+
+
+class _Walk:
+    """Goes through the schemas of a topic. `first` are the types that some fields had before all others."""
+
+    def __init__(
+        self,
+        schemas: Sequence[tuple[int, EventSchema]],
+        topic: str,
+        held: HeldColumns | None,
+        first: Mapping[str, FieldType],
+    ) -> None:
+        self._schemas = schemas
+        self._topic = topic
+        self._held = held
+        self._first = first
+        self._fields: dict[str, RecordField] = {}
+        self._own: dict[int, list[RecordField]] = {}
+        self._maps: dict[int, dict[str, str]] = {}
+        self._unfit: dict[tuple[int, str], str] = {}
+        self._was_json: set[str] = set()
+        """Columns that are JSON text by the schemas that the newest commit knew."""
+        for number, schema in schemas:
+            self._maps[number] = {}
+            self._own[number] = fields_of(schema.writer, number)
+            try:
+                table_columns(schema, topic)
+            except ColumnError as error:
+                self._unfit[number, ""] = str(error)
+            else:
+                self._place(number)
+            if held is not None and number <= held.schema_number:
+                self._was_json = {name for name, field in self._fields.items() if isinstance(field.type.core, Json)}
+        for number, name in list(self._unfit):
+            self._place_elsewhere(number, name)
+
+    def clash_of_newest(self) -> dict[str, FieldType] | None:
+        """Return the type of a field of the newest schema that another one's type kept from a new column; else None.
+
+        That one's events are refused then: what programs write today goes before what they wrote once.
+        """
+        newest = self._schemas[-1][0]
+        for field in self._own[newest]:
+            if (newest, field.name) in self._unfit and field.name not in self._first and not self._holds(field.name):
+                return {field.name: field.type}
+        return None
+
+    def evolution(self) -> Evolution:
+        """Return what was found."""
+        newest = self._maps[self._schemas[-1][0]]
+        order = [*newest.values(), *(key for key in self._fields if key not in newest.values())]
+        fields = tuple(self._fields[key] for key in order if self._fields[key].type.core is not None)
+        name = self._schemas[-1][1].writer["name"].rpartition(".")[2]
+        maps = {number: names for number, names in self._maps.items() if not self._reason(number)}
+        record = Record(name, fields, maps or {self._schemas[-1][0]: newest})
+        document = reading_document(record)
+        reader = for_writing(document)
+        named = named_types(reader)
+        columns = [
+            Column(field["name"], column_name(field["name"]), column_type_of(field["type"], named))
+            for field in reader["fields"]
+        ]
+        evolution = Evolution(columns, document, self._widened(columns))
+        aliases = {"aliases": sorted({s.writer["name"].rpartition(".")[2] for _, s in self._schemas} - {name})}
+        evolution.read_others_as(reading_document(record, with_names=True) | aliases)
+        for number, schema in self._schemas:  # of several with one fingerprint, the newest that can be read
+            if reason := self._reason(number):
+                evolution.refuse(schema.fingerprint, reason)
+            else:
+                evolution.add(schema.fingerprint, written_document(schema.writer, record, number))
+        return evolution
+
+    def _place(self, number: int) -> None:
+        """Give each field of a schema its column."""
+        own, by_alias = matches(self._fields.values(), self._own[number])
+        names = self._maps[number]
+        for field in self._own[number]:
+            renamed = None if self._holds(field.name) else by_alias.get(field.name)
+            for key in dict.fromkeys((own.get(field.name, renamed), field.name)):
+                if key is None:
+                    continue
+                try:
+                    known = self._fields.get(key)
+                    self._fields[key] = self._checked(
+                        self._begun(field) if known is None else merged_field(known, field)
+                    )
+                except UnmergeableError as error:
+                    self._unfit[number, field.name] = f"field {field.name} of schema {number}: {error}"
+                else:
+                    names[field.name] = key
+                    self._unfit.pop((number, field.name), None)
+                    break
+
+    def _place_elsewhere(self, number: int, name: str) -> None:
+        """Give a field a column after all, if there is one for it now."""
+        field = next((field for field in self._own[number] if field.name == name), None)
+        if field is None:
+            return
+        above = [(later, names) for later, names in self._maps.items() if later > number]
+        for key in (name, *(key for later, names in above for key in self._aliased(later, name, names))):
+            is_free = key not in self._maps[number].values()
+            if is_free and key in self._fields and covers(self._fields[key].type, field.type):
+                self._maps[number][name] = key
+                held = self._fields[key]
+                self._fields[key] = merged_field(held, field)._replace(default=held.default, source=held.source)
+                del self._unfit[number, name]
+                return
+
+    def _aliased(self, number: int, name: str, names: Mapping[str, str]) -> list[str]:
+        """Return the columns of fields of a schema that have a name as an alias."""
+        return [names[field.name] for field in self._own[number] if name in field.aliases and field.name in names]
+
+    def _holds(self, name: str) -> bool:
+        return self._held is not None and self._held.find(column_name(name)) is not None
+
+    def _begun(self, field: RecordField) -> RecordField:
+        """Return a field as its column begins: with the type that the table has, if that is the wider one."""
+        kind = field.type
+        if field.name in self._first:
+            kind = merged(self._first[field.name], kind)
+        held = None if self._held is None else self._held.find(column_name(field.name))
+        if held is not None:
+            core = kind.core
+            if pa.types.is_float64(held.type) and core in {"int", "long", "float"}:
+                core = "double"
+            elif isinstance(core, str) and core in _TEXTS and _TEXTS[core](held.type):
+                core = "string" if core == "bytes" else "bytes"
+            kind = FieldType(core, kind.is_nullable, kind.branches)
+        taken = next((key for key in self._fields if column_name(key).lower() == column_name(field.name).lower()), None)
+        if taken is not None and taken != field.name:
+            raise UnmergeableError(f"its column and {column_name(taken)} are one to readers that ignore case")
+        return field._replace(type=kind)
+
+    def _checked(self, field: RecordField) -> RecordField:
+        """Return a field, if the table's column can be what it wants. Raises UnmergeableError."""
+        held = None if self._held is None else self._held.find(column_name(field.name))
+        if held is None:
+            return field
+        if held.name != column_name(field.name):
+            raise UnmergeableError(f"columns {held.name} and {field.name} are one to readers that ignore case")
+        if not isinstance(field.type.core, Json):
+            wanted = self._arrow(field)
+            is_wider = widens(held.type, wanted) and held.name not in self._held.fixed  # type: ignore[union-attr]
+            if takes(held.type, wanted, grown=True) or is_wider:
+                return field
+        elif pa.types.is_string(held.type) or (becomes_json(held.type) and held.name not in self._held.fixed):  # type: ignore[union-attr]
+            return field
+        raise UnmergeableError(f"{field.source} is no {held.type}, as column {held.name} of the table is")
+
+    def _arrow(self, field: RecordField) -> pa.DataType:
+        kept = {"name": "it", "type": reading_type(field.type, "at")}
+        parsed = for_writing({"type": "record", "name": "Of", "fields": [kept]})
+        return column_type_of(parsed["fields"][0]["type"], named_types(parsed)).type
+
+    def _widened(self, columns: Sequence[Column]) -> dict[str, Widening]:
+        """Return what the table must be rewritten for."""
+        wider: dict[str, Widening] = {}
+        json = frozenset() if self._held is None else self._held.json
+        for column in columns:
+            held = None if self._held is None else self._held.find(column.name)
+            if held is None:
+                continue
+            kind = column.column_type.type
+            if isinstance(self._fields[column.field].type.core, Json):
+                is_text = pa.types.is_string(held.type)
+                if not is_text or (held.name not in json and column.field not in self._was_json):
+                    wider[column.name] = Widening(kind, is_json=True)
+            elif not takes(held.type, kind, grown=True):
+                wider[column.name] = Widening(kind)
+        return wider
+
+    def _reason(self, number: int) -> str:
+        """Return why a schema's events cannot be rows; empty if they can."""
+        return next((reason for (unfit, _), reason in self._unfit.items() if unfit == number), "")

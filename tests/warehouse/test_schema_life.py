@@ -1,0 +1,466 @@
+"""What becomes of a table when its topic's schema changes: each row of the table in docs/warehouse.md."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka2011.events.compatibility import Compatibility, check_compatible
+from kafka2011.events.errors import IncompatibleSchemaError
+from kafka2011.warehouse import open_table
+from kafka2011.warehouse.errors import OvertakenError
+from kafka2011.warehouse.rows.evolution import evolution_of
+from kafka2011.warehouse.table.compaction import compact
+from kafka2011.warehouse.table.history import COMPACTION
+from tests.support.schema_life import TOPIC, SchemaLife, field, thing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DOCUMENT = Path(__file__).parents[2] / "docs/warehouse.md"
+A = field("a", "int", default=0)
+X = field("x", "int", default=1)
+
+Row = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """Two schemas, an event of each, and the rows of an old one, a new one and an old one that comes after it."""
+
+    old: list[Row]
+    new: list[Row]
+    old_event: Row
+    new_event: Row
+    rows: list[Row]
+    again: list[Row] | None = None
+    """Those of a rebuilt table, if they are others."""
+
+
+def of_x(old: Any, new: Any, old_value: Any, new_value: Any, *rows: Any, **more: Any) -> Case:
+    """Return a case of a field whose type changes."""
+    kept = [{"x": value} for value in rows]
+    return Case([field("x", old)], [field("x", new)], {"x": old_value}, {"x": new_value}, kept, **more)
+
+
+def enum(*symbols: str) -> Row:
+    return {"type": "enum", "name": "E", "symbols": list(symbols)}
+
+
+def record(*fields: Row) -> Row:
+    return {"type": "record", "name": "R", "fields": list(fields)}
+
+
+def moment(micros: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros)
+
+
+def decimal(precision: int, scale: int = 2) -> Row:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+CASES: dict[str, Case] = {
+    "a field is added, with a default": Case(
+        [A],
+        [A, X],
+        {"a": 1},
+        {"a": 2, "x": 3},
+        [{"a": 1, "x": None}, {"a": 2, "x": 3}, {"a": 1, "x": 1}],
+        again=[{"a": 1, "x": 1}, {"a": 2, "x": 3}, {"a": 1, "x": 1}],
+    ),
+    "a field is added, without a default": Case(
+        [A],
+        [A, field("x", "int")],
+        {"a": 1},
+        {"a": 2, "x": 3},
+        [{"a": 1, "x": None}, {"a": 2, "x": 3}, {"a": 1, "x": None}],
+    ),
+    "a field is removed, which had a default": Case(
+        [A, X], [A], {"a": 1, "x": 5}, {"a": 2}, [{"a": 1, "x": 5}, {"a": 2, "x": None}, {"a": 1, "x": 5}]
+    ),
+    "a field is removed, which had none": Case(
+        [A, field("x", "int")],
+        [A],
+        {"a": 1, "x": 5},
+        {"a": 2},
+        [{"a": 1, "x": 5}, {"a": 2, "x": None}, {"a": 1, "x": 5}],
+    ),
+    "a field is renamed, with an alias": Case(
+        [field("x", "string")],
+        [field("y", "string", aliases=["x"])],
+        {"x": "old"},
+        {"y": "new"},
+        [{"x": "old"}, {"x": "new"}, {"x": "old"}],
+    ),
+    "a field is renamed, without an alias": Case(
+        [field("x", "string")],
+        [field("y", "string")],
+        {"x": "old"},
+        {"y": "new"},
+        [{"x": "old", "y": None}, {"x": None, "y": "new"}, {"x": "old", "y": None}],
+    ),
+    "another default": Case([X], [field("x", "int", default=2)], {"x": 5}, {"x": 6}, [{"x": 5}, {"x": 6}, {"x": 5}]),
+    "`int` becomes `long`": of_x("int", "long", 1, 2**40, 1, 2**40, 1),
+    "`int` becomes `float`": of_x("int", "float", 2**31 - 1, 0.5, 2**31 - 1, 0.5, 2**31 - 1),
+    "`int` becomes `double`": of_x("int", "double", 1, 0.5, 1, 0.5, 1),
+    "`long` becomes `float`": of_x("long", "float", 2**40, 0.5, 2**40, 0.5, 2**40),
+    "`long` becomes `double`": of_x("long", "double", 2**53, 0.5, 2**53, 0.5, 2**53),
+    "`float` becomes `double`": of_x("float", "double", 0.5, 0.1, 0.5, 0.1, 0.5),
+    "`long` becomes `int`": of_x("long", "int", 2**40, 1, 2**40, 1, 2**40),
+    "`double` becomes `int`": of_x("double", "int", 0.5, 1, 0.5, 1, 0.5),
+    "`string` becomes `bytes`": of_x("string", "bytes", "ü", "ä".encode(), "ü", "ä", "ü"),
+    "`bytes` becomes `string`": of_x("bytes", "string", b"\xff", "ü", b"\xff", "ü".encode(), b"\xff"),
+    '`T` becomes `["null", T]`': of_x("int", ["null", "int"], 1, None, 1, None, 1),
+    '`["null", T]` becomes `T`': of_x(["null", "int"], "int", None, 1, None, 1, None),
+    "a union of one type gains another": of_x(["null", "int"], ["null", "int", "string"], 1, "x", "1", '"x"', "1"),
+    "a union of `string` gains another type": of_x(
+        ["null", "string"], ["null", "string", "int"], "x", 1, '"x"', "1", '"x"'
+    ),
+    "a union of several types gains another": of_x(
+        ["string", "int"], ["string", "int", "boolean"], "x", True, '"x"', "true", '"x"'
+    ),
+    "a union loses a type": of_x(["string", "int"], "string", 1, "x", "1", '"x"', "1"),
+    "an enum gains a symbol": of_x(enum("P"), enum("P", "Q"), "P", "Q", "P", "Q", "P"),
+    "an enum loses a symbol": of_x(enum("P", "Q"), enum("P"), "Q", "P", "Q", "P", "Q"),
+    "items of an array, or values of a map, become wider": of_x(
+        {"type": "array", "items": "int"}, {"type": "array", "items": "double"}, [1], [0.5], [1], [0.5], [1]
+    ),
+    "a record within gains a field": of_x(
+        record(field("p", "int")),
+        record(field("p", "int"), field("q", "int", default=7)),
+        {"p": 1},
+        {"p": 2, "q": 3},
+        {"p": 1, "q": None},
+        {"p": 2, "q": 3},
+        {"p": 1, "q": 7},
+        again=[{"x": {"p": 1, "q": 7}}, {"x": {"p": 2, "q": 3}}, {"x": {"p": 1, "q": 7}}],
+    ),
+    "a record within loses a field": of_x(
+        record(field("p", "int"), field("q", "int", default=7)),
+        record(field("p", "int")),
+        {"p": 1, "q": 3},
+        {"p": 2},
+        {"p": 1, "q": 3},
+        {"p": 2, "q": None},
+        {"p": 1, "q": 3},
+    ),
+    "a decimal gets more digits": of_x(
+        decimal(5),
+        decimal(9),
+        Decimal("1.23"),
+        Decimal("1234567.89"),
+        Decimal("1.23"),
+        Decimal("1234567.89"),
+        Decimal("1.23"),
+    ),
+}
+CASES["a time gets another unit"] = Case(
+    [field("x", {"type": "long", "logicalType": "timestamp-millis"})],
+    [field("x", {"type": "long", "logicalType": "timestamp-micros"}), field("y", "int", default=0)],
+    {"x": 7},
+    {"x": 7, "y": 1},
+    [{"x": moment(7000), "y": None}, {"x": moment(7), "y": 1}, {"x": moment(7000), "y": 0}],
+    again=[{"x": moment(7000), "y": 0}, {"x": moment(7), "y": 1}, {"x": moment(7000), "y": 0}],
+)
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+REFUSED: dict[str, tuple[Any, Any, Any, Any, str]] = {
+    "`string` becomes `long`, and the like": ("string", "long", "x", 5, "field x of schema 2: long is no string"),
+    "a decimal gets another scale": (
+        decimal(5),
+        decimal(5, 3),
+        Decimal("1.23"),
+        Decimal("1.234"),
+        r"decimal\(5, 3\) is no decimal\(5, 2\)",
+    ),
+}
+"""Changes after which events of the newer schema are no rows, and why."""
+
+NAMES = {"int64": "long", "list<element: double>": "array of double"}
+LEVELS = (Compatibility.BACKWARD, Compatibility.FORWARD, Compatibility.FULL)
+
+
+def documented() -> dict[str, list[str]]:
+    """Return the cells of the table in the document, by change."""
+    rows = [line.strip("|").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    first = next(number for number, row in enumerate(cells) if row[0] == "change of the schema")
+    kept: dict[str, list[str]] = {}
+    for change, *outcome in cells[first + 1 :]:
+        if len(outcome) != 3:
+            break
+        kept[change] = outcome
+    return kept
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> SchemaLife:
+    """Give a topic without schemas, and a warehouse without tables; nothing is remembered of other tests."""
+    evolution_of.cache_clear()
+    return SchemaLife(tmp_path)
+
+
+def changed(life: SchemaLife, case: Case) -> None:
+    """Load an event of the older schema; then one of the newer, and another one of the older."""
+    old, new = thing(*case.old), thing(*case.new)
+    life.register(old)
+    life.send(old, case.old_event)
+    assert life.load() == []
+    life.register(new)
+    life.send(new, case.new_event)
+    life.send(old, case.old_event)
+    assert life.load() == []
+
+
+def columns_in(path: str) -> list[tuple[str, str]]:
+    """Return the columns of a file that come from fields, and their types."""
+    names = ("time", "published_at", "server", "id")
+    kept = (column for column in pq.read_schema(path) if column.name not in names)
+    return [(column.name, str(column.type)) for column in kept if not column.name.startswith("kafka2011_")]
+
+
+def was_rewritten(life: SchemaLife) -> bool:
+    return any(COMPACTION in entry for entry in life.table.delta().history())
+
+
+def test_the_document_and_these_tests_have_the_same_changes() -> None:
+    assert sorted(documented()) == sorted([*CASES, *REFUSED])
+
+
+@pytest.mark.parametrize("change", CASES)
+def test_every_value_is_in_its_column_after_a_change(change: str, life: SchemaLife) -> None:
+    """Also in a table that is rebuilt from the beginning, and no row is refused."""
+    case = CASES[change]
+    changed(life, case)
+    assert life.rows() == case.rows
+    assert life.rebuilt().rows() == (case.again or case.rows)
+    column = documented()[change][0]
+    if "rewritten" in column:
+        columns = {column for path in life.table.delta().file_uris() for column in columns_in(path)}
+        assert len(columns) == len(life.types()), columns
+    [kind] = re.findall(r"`([^`]+)`", column) or [""]
+    if kind:
+        assert NAMES.get(life.types()["x"], life.types()["x"]) == kind
+    assert was_rewritten(life) == ("rewritten" in column)
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_what_has_no_place_waits_in_quarantine_for_a_schema_that_gives_it_one(change: str, life: SchemaLife) -> None:
+    """Here one whose field has the old name as an alias."""
+    old, new, old_value, new_value, reason = REFUSED[change]
+    first, second = life.register(thing(field("x", old))), thing(field("x", new), field("z", "null", default=None))
+    life.send(first, {"x": old_value})
+    life.load()
+    life.register(second)
+    life.send(second, {"x": new_value})
+    life.send(first, {"x": old_value})
+    [why] = life.load()
+    assert re.search(reason, why)
+    assert life.redrive() == 0
+    life.register(thing(field("y", new, aliases=["x"])))
+    assert life.redrive() == 1
+    expected = [{"x": old_value, "y": None}, {"x": None, "y": new_value}, {"x": old_value, "y": None}]
+    assert life.rows() == life.rebuilt().rows() == expected
+
+
+@pytest.mark.parametrize("change", [*CASES, *REFUSED])
+def test_the_document_says_which_levels_allow_a_change(change: str) -> None:
+    if change in CASES:
+        old, new = thing(*CASES[change].old), thing(*CASES[change].new)
+    else:
+        old, new = (thing(field("x", kind)) for kind in REFUSED[change][:2])  # of one fingerprint, if it is a decimal
+    allowed = []
+    for level in LEVELS:
+        try:
+            check_compatible(new, [(1, old)], TOPIC, level)
+        except IncompatibleSchemaError:
+            continue
+        allowed.append(str(level))
+    assert documented()[change][2] == (", ".join(allowed) or "none")
+
+
+def test_a_mended_union_makes_room_in_the_column_itself(life: SchemaLife) -> None:
+    first = life.register(thing(field("x", "string")))
+    second = thing(field("x", "long"))
+    life.send(first, {"x": "a"})
+    life.load()
+    life.register(second)
+    life.send(second, {"x": 5})
+    assert len(life.load()) == 1
+    life.register(thing(field("x", ["string", "long"])))
+    assert life.redrive() == 1
+    assert life.rows() == [{"x": '"a"'}, {"x": "5"}]
+
+
+def test_a_long_that_a_double_would_round_stays_where_it_is(life: SchemaLife) -> None:
+    """In a column that has one, doubles are refused; in a column of doubles, such longs are."""
+    old, new = thing(field("x", "long")), thing(field("x", "double"))
+    life.register(old)
+    life.send(old, {"x": 2**53 + 1})
+    life.load()
+    life.register(new)
+    life.send(new, {"x": 0.5})
+    assert "double is no int64" in life.load()[0]
+    assert life.rows() == [{"x": 2**53 + 1}]
+    again = life.rebuilt()
+    assert again.rows() == [{"x": 0.5}]
+    assert again.types() == {"x": "double"}
+    life.send(old, {"x": -(2**53)}, {"x": -(2**53) - 1})
+    [reason] = again.load()
+    assert "-9007199254740993 is beyond 2^53" in reason
+    life.register(thing(field("y", "double", aliases=["x"])))
+    assert life.load() == []
+    assert life.redrive() == 1
+    assert [row["y"] for row in life.rows()] == [None, 0.5, None, None]
+
+
+def test_bytes_that_are_no_text_do_not_enter_a_column_of_text(life: SchemaLife) -> None:
+    old, new = thing(field("x", "string")), thing(field("x", "bytes"))
+    life.register(old)
+    life.send(old, {"x": "a"})
+    life.load()
+    life.register(new)
+    life.send(new, {"x": b"\xff"}, {"x": b"b"})
+    assert "can't decode byte 0xff" in life.load()[0]
+    assert life.rows() == [{"x": "a"}, {"x": "b"}]
+
+
+def test_a_table_of_an_earlier_release_keeps_a_column_for_each_name(life: SchemaLife) -> None:
+    """It gave a renamed field a column of its own, and goes on with both."""
+    old, new = thing(field("x", "string")), thing(field("y", "string"))
+    for schema, event in ((old, {"x": "old"}), (new, {"y": "new"})):
+        life.register(schema)
+        life.send(schema, event)
+        life.load()
+    later = SchemaLife(life.warehouse)
+    for schema in (old, thing(field("y", "string", aliases=["x"]))):
+        later.register(schema)
+    later.log = life.log
+    later.send(new, {"y": "newer"})
+    assert later.load() == []
+    assert later.rows() == [{"x": "old", "y": None}, {"x": None, "y": "new"}, {"x": None, "y": "newer"}]
+
+
+def test_a_default_is_what_its_own_schema_means_by_it(life: SchemaLife) -> None:
+    """Milliseconds, and bytes as text; bytes that are no text are no default of a column of text."""
+    added = field("x", MILLIS, default=7), field("y", "bytes", default="b"), field("z", "bytes", default="\xff")
+    old, new = thing(field("a", "int")), thing(field("a", "int"), *added)
+    life.register(thing(field("y", "string"), field("z", "string"), field("a", "int", default=0)))
+    life.register(old)
+    life.register(new)
+    life.send(old, {"a": 1})
+    assert life.load() == []
+    assert life.rows() == [{"a": 1, "x": moment(7000), "y": "b", "z": None}]
+
+
+# While a column is rewritten ------------------------------------------------------------------------------------------
+
+
+def due(life: SchemaLife) -> None:
+    """Have the next load rewrite a column of two dates."""
+    old, new = thing(field("x", "long")), thing(field("x", "double"))
+    life.register(old)
+    for day in (0, 1):
+        life.send(old, {"x": day, "time": (day + 20_000) * 86_400_000_000})
+        life.load()
+    life.register(new)
+    life.send(new, {"x": 0.5})
+
+
+def test_a_load_that_comes_between_is_not_lost(life: SchemaLife) -> None:
+    """Whoever decoded for the columns as they were begins again."""
+    due(life)
+    other = SchemaLife(life.warehouse, None, life)
+    life.before_commit = other.load
+    with pytest.raises(OvertakenError):
+        life.load()
+    assert [row["x"] for row in life.rows()] == [0.0, 1.0, 0.5]
+
+
+def test_a_commit_of_narrower_columns_is_refused_after_they_were_rewritten(life: SchemaLife) -> None:
+    """By a loader that did not know the newer schema yet."""
+    due(life)
+    late = SchemaLife(life.warehouse, None, life)
+    late.log = life.log[:2]
+    late.send(thing(field("x", "long")), {"x": 7})
+    late.registry = _Frozen(late)  # type: ignore[assignment]
+    late.before_commit = life.widen_alone
+    with pytest.raises(OvertakenError, match="column x is double, and int64 in this commit"):
+        late.load()
+
+
+def test_a_load_that_dies_after_it_has_rewritten_is_repeated(life: SchemaLife) -> None:
+    """Rows and offsets are as before; only the column is wider."""
+    due(life)
+    life.widen_alone()
+    assert life.types() == {"x": "double"}
+    assert [row["x"] for row in life.rows()] == [0.0, 1.0]
+    version = life.table.delta().version()
+    assert life.load() == []
+    assert [row["x"] for row in life.rows()] == [0.0, 1.0, 0.5]
+    assert life.table.delta().version() == version + 1
+
+
+def test_text_is_rewritten_as_json_once(life: SchemaLife) -> None:
+    """Though text and JSON text have one type: also if the load dies in between, and after a rollback."""
+    old, new = thing(field("x", "string")), thing(field("x", ["string", "int"]))
+    life.register(old)
+    life.send(old, {"x": "5"})
+    life.load()
+    before = life.table.delta().version()
+    life.register(new)
+    life.send(new, {"x": 5})
+    life.widen_alone()
+    life.load()
+    assert life.rows() == [{"x": '"5"'}, {"x": "5"}]
+    life.send(new, {"x": "6"})
+    life.load()
+    assert life.rows() == [{"x": '"5"'}, {"x": "5"}, {"x": '"6"'}]
+    life.table.delta().restore(before)
+    life.table.settle_rollback(again=True)
+    life.load()
+    assert life.rows() == [{"x": '"5"'}, {"x": "5"}, {"x": '"6"'}]
+
+
+def test_a_compaction_beside_it_is_taken_in(life: SchemaLife, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what it has written is rewritten again."""
+    due(life)
+    life.send(thing(field("x", "double")), {"x": 0.25})
+    table = SchemaLife(life.warehouse, None, life).table
+    real: Callable[..., None] = life.table.write_entry
+
+    def write_entry(*args: Any) -> None:
+        monkeypatch.undo()
+        compact(table)
+        real(*args)
+
+    old = thing(field("x", "long"))
+    late = SchemaLife(life.warehouse, None, life)
+    late.log = [*life.log[:2]]
+    late.send(old, {"x": 3, "time": 20_000 * 86_400_000_000})
+    late.registry = _Frozen(late)  # type: ignore[assignment]
+    late.load()
+    life.log.insert(2, late.log[2])
+    monkeypatch.setattr(life.table, "write_entry", write_entry)
+    assert life.load() == []
+    assert [row["x"] for row in life.rows()] == [0.0, 1.0, 3.0, 0.5, 0.25]
+    assert open_table(life.warehouse, TOPIC).schema.field("x").type == pa.float64()
+
+
+class _Frozen:
+    """The registry as a loader has it that read it before the newest schema was there."""
+
+    def __init__(self, life: SchemaLife) -> None:
+        self._known = life.registry.schemas(TOPIC)[:-1]
+        self._schemas = life.registry
+
+    def snapshot(self, topic: str) -> Any:
+        return type(self._schemas.snapshot(topic))({topic: self._known[-1].schema}, (), {topic: self._known})
+
+    def schemas(self, _: str) -> Any:
+        return self._known
