@@ -14,7 +14,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .PHONY: demo
-demo: setup-demo ## have FILE=path, or made-up events, pass through every tier, and account for them (DEMO=quick: without Spark)
+demo: setup-$(if $(filter quick,$(DEMO)),quick,demo) ## have FILE=path, or made-up events, pass through every tier, and account for them (DEMO=quick: without Spark)
 	@$(PYTHON) -m kafka2011 demo --tiers $(if $(filter quick,$(DEMO)),quick,all) $${FILE:+--file "$$FILE"} --report build/demo/report
 
 .PHONY: up
@@ -119,8 +119,8 @@ dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere
 docs: setup-test ## write the tables of settings and commands into docs/ again
 	@$(PYTHON) scripts/update_docs.py
 
-.PHONY: setup-local setup-demo setup-test setup-bench
-setup-local setup-demo setup-test setup-bench: setup-%:
+.PHONY: setup-local setup-quick setup-demo setup-test setup-bench
+setup-local setup-quick setup-demo setup-test setup-bench: setup-%:
 	@scripts/setup.sh $*
 
 .PHONY: clean

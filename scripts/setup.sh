@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv with this project and one of its extras in it, on a Debian machine that may have nothing yet:
 #   scripts/setup.sh local    a cluster on this machine
-#   scripts/setup.sh demo     that, and the other tiers of the demo
+#   scripts/setup.sh quick    a cluster on this machine by Debian's ZooKeeper, and the tiers of the demo that need no Spark
+#   scripts/setup.sh demo     a cluster on this machine, and all tiers of the demo
 #   scripts/setup.sh test     that, and everything the tests need
 #   scripts/setup.sh bench    a cluster on this machine, and what the benchmarks need
 #   scripts/setup.sh rivals   that, and the clients of the systems that are measured beside this one
@@ -11,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=.venv
-readonly EXTRA=${1:?which extra: local, demo, test, bench or rivals}
+readonly EXTRA=${1:?which extra: local, quick, demo, test, bench or rivals}
 readonly LEAST_JAVA=17
 # Names that every Debian has: its Java is 17 in Debian 12 and 21 in Debian 13, its Python 3.11 and 3.13.
 readonly JAVA_PACKAGES=(default-jre-headless)
@@ -82,8 +83,19 @@ state() {
 installed() {
     ! cmp -s <(state) "$VENV/installed-$EXTRA" || return 0
     # Which have all that these have.
-    [[ $EXTRA = @(local|demo) ]] && cmp -s <(state) "$VENV/installed-test" && return 0
-    [ "$EXTRA" = local ] && cmp -s <(state) "$VENV/installed-demo"
+    [[ $EXTRA = @(local|quick|demo) ]] && cmp -s <(state) "$VENV/installed-test" && return 0
+    [[ $EXTRA = @(local|quick) ]] && cmp -s <(state) "$VENV/installed-demo"
+}
+
+# What an installation takes: on disk, and at 50 Mbit/s.
+cost() {
+    case $EXTRA in
+        quick) echo "300 MB on disk, about a minute" ;;
+        local) echo "600 MB on disk, about two minutes" ;;
+        demo) echo "1.2 GB on disk, about four minutes" ;;
+        test) echo "1.6 GB on disk, about five minutes" ;;
+        *) echo "up to 2 GB on disk, about six minutes" ;;
+    esac
 }
 
 if [ "$EXTRA" = packages ]; then
@@ -98,13 +110,15 @@ if ! venv_works; then
     printf '%s\n' "$PWD" >"$VENV/made-in"
 fi
 if ! installed; then
-    say "installing kafka2011[$EXTRA] into $VENV"
+    say "installing kafka2011[$EXTRA] into $VENV: $(cost)"
     rm -f "$VENV/installed-$EXTRA"
     if [ "$EXTRA" = test ]; then
         ensure_compiler "$VENV/bin/python"
         [ -e /usr/share/java/zookeeper.jar ] ||
             (apt_install "${ZOOKEEPER_PACKAGES[@]}" "the test of ${ZOOKEEPER_PACKAGES[*]} will be skipped") || true
     else
+        [ "$EXTRA" != quick ] || [ -e /usr/share/java/zookeeper.jar ] || apt_install "${ZOOKEEPER_PACKAGES[@]}" \
+            "a ZooKeeper is needed: apt-get install ${ZOOKEEPER_PACKAGES[*]}, or make demo, which has one from PySpark"
         (ensure_compiler "$VENV/bin/python") || say "going on without them: Python does the same, but slower"
     fi
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 -e ".[$EXTRA]" >&2 ||

@@ -61,7 +61,7 @@ _LOOK_BYTES = 4096
     default="none",
     show_default=True,
     help="Have events pass through the other tiers meanwhile: a mirror into an offline cluster and, with all, loads"
-    " into a warehouse and reports. Needs the extras pipeline and, with all, spark.",
+    " into a warehouse and reports. Needs the extra pipeline and, with all, demo.",
 )
 @click.option(
     "--report",
@@ -92,7 +92,7 @@ def command(
     where there is no file. Fails too when the audit finds that a tier misses one, or when one cannot be decoded.
     """
     if tiers != "none":
-        _check_tiers(file)
+        _check_tiers(file, has_spark=tiers == "all")
     lines = read_lines(file)
     is_temporary = directory is None
     directory = directory or Path(tempfile.mkdtemp(prefix="kafka2011-demo-"))
@@ -126,14 +126,17 @@ def command(
         raise KafkaError(f"the demo failed: {'; '.join(failures)} (logs are in {directory})")
 
 
-def _check_tiers(file: BufferedReader | None) -> None:
+def _check_tiers(file: BufferedReader | None, *, has_spark: bool) -> None:
     """Raise UsageError or MissingExtraError for what would fail later."""
     if file is not None and not Path(file.name).is_file():
         raise click.UsageError(f"--file {file.name}: --tiers has the collector read it, so it must be a regular file")
     from kafka2011.errors import missing_extra
 
     try:
-        import kafka2011.demo.tiers  # noqa: F401
+        import kafka2011.demo.tiers
+
+        if has_spark:
+            import kafka2011.demo.arrivals  # noqa: F401
     except ImportError as error:
         raise missing_extra(error) from error
 

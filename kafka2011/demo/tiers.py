@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.admin.admin import Admin
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.audit.windows import DEFAULT_WINDOW_MS
-from kafka2011.demo.arrivals import Arrivals, Latency
 from kafka2011.demo.patience import Patience, how_busy
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalCluster
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafka2011.admin import GroupPartition
+    from kafka2011.demo.arrivals import Arrivals, Latency
     from kafka2011.demo.frontends import Frontends
     from zk.cluster import TopicPartition
 
@@ -170,6 +170,8 @@ class Tiers:
 
     def _begin_load(self, topics: str) -> None:
         self._say(f"tiers: starting Spark, which loads the offline cluster every {LOAD_INTERVAL_S} s")
+        from kafka2011.demo.arrivals import Arrivals  # noqa: PLC0415  # needs the extra warehouse, and Spark's tier alone
+
         self._arrivals = Arrivals(self._warehouse, self._frontends.topics, self._say)
         self._arrivals.start()
         self._stack.callback(self._arrivals.close)
