@@ -81,6 +81,7 @@ class _Entry(NamedTuple):
     partition: tuple[str, TopicPartition] | None
     messages: int
     position: int
+    clock_ms: int
 
 
 @dataclass(slots=True)
@@ -120,7 +121,9 @@ class Ledger:
             )
         self._seen.add(report.report_id)
         partition = None if report.where is None else (report.cluster, report.where)
-        self._entries[report.topic, report.start_ms].append(_Entry(report.tier, partition, report.count, self._end))
+        self._entries[report.topic, report.start_ms].append(
+            _Entry(report.tier, partition, report.count, self._end, report.clock_ms or 0)
+        )
         self._sources[report.tier] = self._sources.get(report.tier, False) or partition is None
         self._tiers_of[report.topic].add(report.tier)
         self._file.seek(self._end)
@@ -165,6 +168,11 @@ class Ledger:
                 chosen = tiers if tiers is not None else [t for t in self.tiers if t in self._tiers_of[topic]]
             counted = self._read(self._entries[topic, start_ms])
             yield WindowAccount(topic, start_ms, tuple(_counts(chosen, counted, sources)))
+
+    def counted_by_ms(self, topic: str, start_ms: int, tier: str) -> int:
+        """Return ZooKeeper's time by which all that a tier has counted of a window was in the log; 0 if unknown."""
+        entries = self._entries.get((topic, start_ms), ())
+        return max((entry.clock_ms for entry in entries if entry.tier == tier), default=0)
 
     def missing(self, topic: str, tier: str, until_ms: int) -> Iterator[tuple[int, int]]:
         """Yield each window of a topic that ends by a time, in order, and how many messages a tier misses in it.

@@ -106,6 +106,12 @@ AUDIT_COUNT = event_schema(
     },
     {"name": "number", "type": ["null", "int"], "default": None, "doc": "among all that it says of the topic"},
     {"name": "statement", "type": ["null", _PROGRESS_REPORT], "default": None, "doc": "what it says beside counting"},
+    {
+        "name": "clock",
+        "type": ["null", "long"],
+        "default": None,
+        "doc": "ZooKeeper's ms since 1970; all of it was so then",
+    },
     {"name": "accepted", "type": ["null", "string"], "default": None, "doc": "of what nothing more is expected"},
     doc="What one counter has counted of one topic in one window, one more part of it, or what it says beside that.",
 )
@@ -128,6 +134,7 @@ def to_event(report: AnyReport, now_us: int, server: str) -> dict[str, Any]:
         "topic": report.topic,
         "cluster": report.cluster,
         "number": report.number,
+        "clock": report.clock_ms,
     }
     return head | (_statement_fields(report) if isinstance(report, ProgressReport) else _count_fields(report))
 
@@ -217,6 +224,7 @@ def _progress_report_of(fields: dict[str, Any], progress: dict[str, Any]) -> Pro
         ends_at_ms=progress["ends_at"],
         ends=tuple(Ends(*place(span)) for span in progress["ends"]),
         copies=progress["copies"],
+        clock_ms=fields.get("clock"),
         report_id=fields["id"],
     )
 
@@ -243,6 +251,7 @@ def _report_of(fields: dict[str, Any]) -> AuditReport:
         end_offset=fields["end_offset"],
         places=places,
         number=fields.get("number"),
+        clock_ms=fields.get("clock"),
         report_id=fields["id"],
     )
 

@@ -101,19 +101,22 @@ class InstanceReports:
 
 @dataclass(slots=True)
 class ReportedOffsets:
-    """How far one partition's offsets were reported without a gap, from the first reported one."""
+    """How far one partition's offsets were reported without a gap, from the first of which anything was said."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
+    begin: int | None = None
 
-    def add(self, reported: Reported) -> None:
-        """Add reported offsets."""
-        self.spans.append((reported.start, reported.end))
+    def add(self, reported: Reported, *, is_proven: bool = True) -> None:
+        """Add reported offsets, which do not count unless all reports of them are there."""
+        self.begin = reported.start if self.begin is None else min(self.begin, reported.start)
+        if is_proven:
+            self.spans.append((reported.start, reported.end))
 
     def end(self, *, skips_gaps: bool = False) -> int:
         """Return the offset up to which nothing is missing; 0 if nothing was reported."""
-        end: int | None = None
+        end = 0 if self.begin is None else self.begin
         for start, upto in sorted(self.spans):
-            if end is not None and start > end and not skips_gaps:
+            if start > end and not skips_gaps:
                 break
-            end = upto if end is None else max(end, upto)
-        return 0 if end is None else end
+            end = max(end, upto)
+        return end

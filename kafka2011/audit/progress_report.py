@@ -46,7 +46,8 @@ class ProgressReport:
     there: for a source those are the only numbers that count anything stamped at `through_ms` or later.
     It `follows` instances that have ended if it sends again whatever they have not reported.
     `ends` were asked for at `ends_at_ms`. With `copies` the topic is `audit` itself, and the reported offsets were
-    copied from the cluster with that id, home of other instances.
+    copied from the cluster with that id, home of other instances. All of this was so by `clock_ms`, by ZooKeeper of its
+    home; None if that is unknown.
     """
 
     tier: str
@@ -64,6 +65,7 @@ class ProgressReport:
     ends_at_ms: int | None = None
     ends: tuple[Ends, ...] = ()
     copies: str = ""
+    clock_ms: int | None = None
     report_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from concurrent.futures import wait
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kafka2011.audit.cluster_clock import ClusterClock
 from kafka2011.audit.counter import AuditCounter
 from kafka2011.audit.encoding import AUDIT_COUNT, to_event
 from kafka2011.audit.ends_lookup import ClusterEndsLookup
+from kafka2011.audit.progress_report import Acceptance
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.events.codec import EventEncoder
 from kafka2011.events.schema_registry import SchemaRegistry
@@ -32,8 +35,8 @@ MAX_SET_BYTES = 300 * 1024
 class ReportPublisher:
     """Publishes reports through a producer, which should confirm, and which it closes.
 
-    `home` is the id of the cluster. `note` is called with the ids of brokers that hold reports for the first time,
-    before those reports count as published.
+    `home` is the id of the cluster, and `cluster_clock` its time, which reports are given. `note` is called with the
+    ids of brokers that hold reports for the first time, before those reports count as published.
     """
 
     def __init__(
@@ -42,9 +45,11 @@ class ReportPublisher:
         encoder: EventEncoder,
         home: str,
         note: Callable[[set[int]], object],
+        cluster_clock: ClusterClock,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.home = home
+        self._cluster_clock = cluster_clock
         self._note = note
         self._noted: set[int] = set()
         self._producer = producer
@@ -58,10 +63,14 @@ class ReportPublisher:
         Raises the first error if any has not, and ZkError when their brokers cannot be noted.
         """
         now_us = int(self._clock.wall_s() * 1_000_000)
-        futures = [
-            self._producer.send(AUDIT_TOPIC, self._encoder.encode(AUDIT_TOPIC, to_event(report, now_us, self._server)))
+        clock_ms = self._cluster_clock.now_ms()
+        events = [
+            to_event(
+                report if isinstance(report, Acceptance) else replace(report, clock_ms=clock_ms), now_us, self._server
+            )
             for report in reports
         ]
+        futures = [self._producer.send(AUDIT_TOPIC, self._encoder.encode(AUDIT_TOPIC, event)) for event in events]
         self._producer.flush()
         wait(futures)
         brokers = {future.result().broker_id for future in futures} - self._noted
@@ -127,4 +136,8 @@ def open_publisher(zk_connect: str, producer: Mapping[str, object] | None = None
                 broker_ids = set(BrokerRegistry(client).brokers())
             AuditNodes(client).note_brokers(broker_ids)
 
-    return ReportPublisher(Producer(settings), encoder, home, note)
+    def clock_ms() -> int:
+        with connect(zk_connect) as client:
+            return AuditNodes(client).clock_ms()
+
+    return ReportPublisher(Producer(settings), encoder, home, note, ClusterClock(clock_ms))

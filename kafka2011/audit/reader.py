@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, report_from
-from kafka2011.audit.progress_report import Acceptance
+from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.received import AGAIN_MS, AuditScan
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.state import ReadPlace
@@ -82,8 +82,9 @@ class AuditReader:
         self._since_ms = None
         if from_ms is None or self._from_ms is None or from_ms < self._from_ms:
             self._starts.clear()
-        at_ms = int(self._clock.wall_s() * 1000)
         nodes = AuditNodes(client)
+        clock_ms = nodes.clock_ms()
+        at_ms = min(int(self._clock.wall_s() * 1000), clock_ms)  # a clock that is ahead has not read the future
         noted = nodes.brokers()
         decoder = open_decoder(SchemaRegistry(client))
         partitions = _partitions(client)
@@ -100,7 +101,9 @@ class AuditReader:
                 logger.warning("partition %d of broker %d may hold reports: %s", partition, broker.id, error)
                 faults.append(f"broker {broker.id} cannot be read, and may hold reports")
         self._from_ms = from_ms
-        self.scan = AuditScan(at_ms=at_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms)
+        self.scan = AuditScan(
+            at_ms=at_ms, clock_ms=clock_ms, home=nodes.cluster_id(), faults=tuple(faults), since_ms=self._since_ms
+        )
 
     def _read(
         self,
@@ -117,11 +120,12 @@ class AuditReader:
             [place] = open_cursors(stack, AUDIT_TOPIC, [(broker, partition)], self._config)
             is_cut = self._go_to_start(place, broker.id, from_ms)
             for message in to_the_end([place]):
-                # Deleted events are older than the first one that can be read.
+                report = self.read_report(message, decoder)
+                # Deleted events are older than the first one that can be read, by whichever clock is later.
                 if is_cut and (stamp := read_stamps([message.payload])[0]) is not None:
                     is_cut = False
-                    self._since_ms = max(self._since_ms or 0, stamp.published_at_us // 1000 + BACK_MS)
-                report = self.read_report(message, decoder)
+                    clock_ms = 0 if report is None or isinstance(report, Acceptance) else report.clock_ms or 0
+                    self._since_ms = max(self._since_ms or 0, max(stamp.published_at_us // 1000, clock_ms) + BACK_MS)
                 if report is None:
                     continue
                 if first is None and (from_ms is None or _about_ms(report) >= from_ms):
@@ -178,7 +182,10 @@ def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:
 
 def _about_ms(report: AnyReport) -> int:
     """Return a time; half an hour after it the event is no longer needed."""
-    return report.start_ms if isinstance(report, AuditReport) else report.at_ms + BACK_MS
+    if isinstance(report, AuditReport):
+        return report.start_ms
+    clock_ms = report.clock_ms if isinstance(report, ProgressReport) else None
+    return max(report.at_ms, clock_ms or 0) + BACK_MS  # a clock that is behind must not make it look old
 
 
 def _is_before(report: AnyReport, from_ms: int | None) -> TypeGuard[AuditReport]:

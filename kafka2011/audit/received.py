@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafka2011.audit.instance_reports import InstanceReports, ReportedOffsets
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
+from kafka2011.audit.reads import ClusterReads, PassedOffsets
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ class Unknown(NamedTuple):
 class AuditScan:
     """One scan of the topic audit: begun at `at_ms`, up to the ends of all partitions that could be read.
 
+    That is the earlier of two times: by the clock of who scans, and by the cluster's ZooKeeper, which is `clock_ms`.
     `home` is the id of the cluster. `faults` say what could not be read. Reports of instances that last reported more
     than half an hour before `since_ms` may have been deleted; None: none were.
     """
 
     at_ms: int
+    clock_ms: int | None = None
     home: str = ""
     faults: tuple[str, ...] = ()
     since_ms: int | None = None
@@ -92,6 +95,10 @@ class Expected(Protocol):
         """Return what is declared for a topic and has not reported."""
 
 
+_Place = tuple[str, str]
+"""The name that a reader gives to the cluster that it reads from, empty if it reports there; and where it reports."""
+
+
 @dataclass(slots=True)
 class _Reader:
     """A tier's progress reports about the partitions of one topic in one cluster."""
@@ -110,7 +117,7 @@ class ReceivedReports:
         self._instances: dict[str, dict[tuple[str, str], InstanceReports]] = defaultdict(
             dict
         )  # by topic; tier and instance
-        self._readers: dict[tuple[str, str], dict[str, _Reader]] = defaultdict(dict)  # by topic and tier; cluster
+        self._readers: dict[tuple[str, str], dict[_Place, _Reader]] = defaultdict(dict)  # by topic and tier
         self._copies: dict[str, _Reader] = {}  # by the home cluster of the copied reports
         self._accepted: dict[str, int] = {}
 
@@ -129,7 +136,7 @@ class ReceivedReports:
         if report.copies:
             reader = self._copies.setdefault(report.copies, _Reader())
         elif report.through_ms is None:
-            reader = self._readers[report.topic, report.tier].setdefault(report.cluster, _Reader())
+            reader = self._readers[report.topic, report.tier].setdefault((report.cluster, report.home), _Reader())
         else:
             return
         reader.progress_reports[report.instance, report.number] = report
@@ -162,15 +169,7 @@ class ReceivedReports:
 
     def readers_of(self, topic: str) -> dict[str, set[tuple[str, str]]]:
         """Return the tiers that read a topic: the name that each gives to a cluster, and the id of where it reports."""
-        return {
-            tier: {
-                (cluster, progress.home)
-                for cluster, reader in readers.items()
-                for progress in reader.progress_reports.values()
-            }
-            for (name, tier), readers in self._readers.items()
-            if name == topic
-        }
+        return {tier: set(readers) for (name, tier), readers in self._readers.items() if name == topic}
 
     def names(self) -> set[str]:
         """Return the names that may be accepted: instances, partitions, and clusters whose reports come by a mirror."""
@@ -186,6 +185,25 @@ class ReceivedReports:
             for partition_ends in progress_report.ends
         }
         return instances | homes | partitions | {REMOVED}
+
+    def last_said(self) -> dict[str, int]:
+        """Return when instances, and mirrors of clusters, last reported their progress, by their own clocks, by name.
+
+        An operator who accepts one accepts what was said until then, whatever clock he has.
+        """
+        said = [
+            (reports.instance, reports.last_ms)
+            for every in self._instances.values()
+            for reports in every.values()
+            if reports.last_ms is not None
+        ]
+        said += [
+            (home, each.at_ms) for home, reader in self._copies.items() for each in reader.progress_reports.values()
+        ]
+        last: dict[str, int] = {}
+        for name, at_ms in said:
+            last[name] = max(at_ms, last.get(name, at_ms))
+        return last
 
     def is_counted(self, topic: str) -> bool:
         """Say whether any source, such as a producer, has reported on a topic."""
@@ -214,10 +232,22 @@ class ReceivedReports:
                 unknown
                 for tier in tiers
                 if self.expected is None or tier in self.tiers_of(topic)  # else that is said with its cluster
-                for unknown in self.unknowns_of_tier(topic, tier, rules)
+                for unknown in self.unknowns_of_tier(topic, tier, scan, rules)
             ),
             *(() if self.expected is None else self.expected.unknowns(topic, self)),
         ]
+
+    def reads_of(self, topic: str, scan: AuditScan, rules: Rules = DEFAULT_RULES) -> list[ClusterReads]:
+        """Return what each tier has read of a topic in each cluster, as reports prove by now."""
+        ids = {name: home for home, names in self.copied.items() for name in names}
+        found: list[ClusterReads] = []
+        for (of_topic, tier), readers in self._readers.items():
+            if of_topic == topic:
+                for (name, home), reader in readers.items():
+                    progress_reports = self._told(reader, scan, rules)
+                    reads = map(PassedOffsets(progress_reports).read_of, self._reached(progress_reports))
+                    found.append(ClusterReads(tier, ids.get(name, "") if name else home, home, reads))
+        return found
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
@@ -242,15 +272,9 @@ class ReceivedReports:
             if reader is None:
                 yield Unknown(None, f"reports of cluster {home} come by no mirror that says so", home)
                 continue
-            newest_ms = max(progress.at_ms for progress in reader.progress_reports.values())
-            if self._accepted.get(home, newest_ms - 1) >= newest_ms:
+            if self._has_ended(home, reader):
                 continue
-            told = [
-                progress
-                for progress in reader.progress_reports.values()
-                if progress.at_ms <= scan.at_ms - rules.margin_ms
-            ]
-            copied_ms = self._ends_reached_ms(told)
+            copied_ms = self._copied_ms(home, scan, rules)
             why = f"reports of cluster {home} are copied by a mirror"
             yield Unknown(None if copied_ms is None else copied_ms - rules.margin_ms, why, home)
 
@@ -279,40 +303,67 @@ class ReceivedReports:
                     why = "has said nothing since"
                 yield Unknown(through_ms, f"{reports.instance} {why}", reports.instance)
 
-    def unknowns_of_tier(self, topic: str, tier: str, rules: Rules = DEFAULT_RULES) -> list[Unknown]:
+    def unknowns_of_tier(self, topic: str, tier: str, scan: AuditScan, rules: Rules = DEFAULT_RULES) -> list[Unknown]:
         """Return only what is unknown about a tier's reading: messages missing before them are lost."""
         if any(reports.is_source for reports in self._of(topic) if reports.tier == tier):
             return []
         readers = self._readers.get((topic, tier))
         if not readers:
             return [Unknown(None, f"tier {tier} has said nothing of topic {topic}")]
-        return list(self._of_readers(topic, tier, readers, rules))
+        return list(self._of_readers(topic, tier, readers, scan, rules))
 
-    def _of_readers(self, topic: str, tier: str, readers: Mapping[str, _Reader], rules: Rules) -> Iterator[Unknown]:
+    def _of_readers(
+        self, topic: str, tier: str, readers: Mapping[_Place, _Reader], scan: AuditScan, rules: Rules
+    ) -> Iterator[Unknown]:
         """Yield the unknowns of (c)."""
-        for cluster, reader in sorted(readers.items()):
-            read_ms = self._ends_reached_ms(list(reader.progress_reports.values()))
+        for (name, home), reader in sorted(readers.items()):
+            cluster = name or (home if len(readers) > 1 else "")
+            read_ms = max(map(_at, self._reached(self._told(reader, scan, rules))), default=None)
             where = f" in {cluster}" if cluster else ""
             why = f"tier {tier} has not said that it has read all of topic {topic}{where}"
             yield Unknown(None if read_ms is None else read_ms - rules.margin_ms, why)
 
-    def _ends_reached_ms(self, progress_reports: Sequence[ProgressReport]) -> int | None:
-        """Return the newest time as of which every partition is reported to its end; None if there is none."""
+    def _has_ended(self, home: str, reader: _Reader) -> bool:
+        """Say whether it was accepted that no more reports of a cluster come."""
+        newest_ms = max(progress.at_ms for progress in reader.progress_reports.values())
+        return self._accepted.get(home, newest_ms - 1) >= newest_ms
+
+    def _copied_ms(self, home: str, scan: AuditScan, rules: Rules, seen: frozenset[str] = frozenset()) -> int | None:
+        """Return the time as of which all reports of another cluster are copied; None if there is none."""
+        reader = self._copies.get(home)
+        if reader is None or home in seen:
+            return None
+        return max(map(_at, self._reached(self._told(reader, scan, rules, seen | {home}))), default=None)
+
+    def _told(
+        self, reader: _Reader, scan: AuditScan, rules: Rules, seen: frozenset[str] = frozenset()
+    ) -> list[ProgressReport]:
+        """Return what was said a margin before a scan: what it speaks of was on its way, or in partitions just read.
+
+        What was said in another cluster has to be as much older than what is copied from there.
+        """
+        every = reader.progress_reports.values()
+        until: dict[str, int | None] = {}
+        for home in {progress.home for progress in every} - {scan.home, ""}:
+            has_ended = home in self._copies and self._has_ended(home, self._copies[home])
+            until[home] = scan.at_ms if has_ended else self._copied_ms(home, scan, rules, seen)
+        return [progress for progress in every if _is_older(progress, scan, until, rules.margin_ms)]
+
+    def _reached(self, progress_reports: Sequence[ProgressReport]) -> list[ProgressReport]:
+        """Return those that name ends of all partitions up to which everything is reported by now."""
         spans: dict[TopicPartition, ReportedOffsets] = defaultdict(ReportedOffsets)
         named: set[TopicPartition] = set()
         for progress in progress_reports:
             named.update(ends.where for ends in progress.ends)
             named.update(reported.where for reported in progress.reported)
             reports = self._instances[progress.topic][progress.tier, progress.instance]
-            if progress.reported and reports.has_all(progress.first, progress.number):
-                for reported in progress.reported:
-                    spans[reported.where].add(reported)
+            is_proven = bool(progress.reported) and reports.has_all(progress.first, progress.number)
+            for reported in progress.reported:
+                spans[reported.where].add(reported, is_proven=is_proven)
         accepted = {where for where in named if str(where) in self._accepted}
         reached = {where: offsets.end(skips_gaps=where in accepted) for where, offsets in spans.items()}
         wanted = named - accepted
-        return max(
-            (_at(progress) for progress in progress_reports if _is_reached(progress, wanted, reached)), default=None
-        )
+        return [progress for progress in progress_reports if _is_reached(progress, wanted, reached)]
 
 
 def _is_reached(
@@ -327,6 +378,20 @@ def _is_reached(
 
 def _is_all(ends: Ends, reached: int) -> bool:
     return ends.end is not None and (ends.end == ends.start or reached >= ends.end)
+
+
+def _is_older(progress: ProgressReport, scan: AuditScan, until: Mapping[str, int | None], margin_ms: int) -> bool:
+    """Say whether it was said a margin before a scan, or `until` when its home is copied.
+
+    That is by the same ZooKeeper's time, if it is known.
+    """
+    if progress.home in until:
+        until_ms = until[progress.home]
+        said_ms = progress.at_ms if progress.clock_ms is None else progress.clock_ms
+        return until_ms is not None and said_ms <= until_ms - margin_ms
+    if progress.clock_ms is not None and scan.clock_ms is not None:
+        return progress.clock_ms <= scan.clock_ms - margin_ms
+    return progress.at_ms <= scan.at_ms - margin_ms
 
 
 def _at(progress_report: ProgressReport) -> int:

@@ -50,7 +50,8 @@ class AuditReport:
     `cluster`, [start_offset, end_offset) is what was read while this was counted, and `places` has one for each
     message, but which of them is whose is not said: both are sets, and come back from the topic sorted.
     When it is unclear whether a report arrived, it is published again with the same `report_id`. `number` is its place
-    among the instance's reports on the topic (see `progress_report`); None in reports from before numbering.
+    among the instance's reports on the topic (see `progress_report`); None in reports from before numbering. At
+    `clock_ms` by ZooKeeper of the cluster that it reports to, all of these messages were in the log; None if unknown.
     """
 
     tier: str
@@ -65,6 +66,7 @@ class AuditReport:
     end_offset: int | None = None
     places: Places | None = None
     number: int | None = None
+    clock_ms: int | None = None
     report_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property

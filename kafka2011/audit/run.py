@@ -15,6 +15,7 @@ from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlac
 from kafka2011.audit.verdict import Verdict, judge
 from zk.audit import AuditNodes
 from zk.brokers import BrokerRegistry
+from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,11 @@ REPORTING_MS = 60_000
 def judgeable_until_ms(rules: Rules, now_ms: int) -> int:
     """Return by when windows must have ended for tiers to have reported on them by now."""
     return now_ms - 2 * rules.margin_ms - REPORTING_MS
+
+
+def earlier_clock_ms(client: ZkClient) -> int:
+    """Return the earlier of this machine's time and ZooKeeper's, in ms since 1970. Raises ZkError."""
+    return min(int(SYSTEM_CLOCK.wall_s() * 1000), AuditNodes(client).clock_ms())
 
 
 class Scope(NamedTuple):

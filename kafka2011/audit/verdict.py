@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.audit.gaps import GapFinder
 from kafka2011.audit.received import DEFAULT_RULES, Unknown
 
 if TYPE_CHECKING:
@@ -74,26 +75,16 @@ def judge(
         unknowns += [(topic, unknown) for unknown in of_topic if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
             lost_reports += received.lost_reports(topic, tier, from_ms)
-            since = [unknown.since_ms for unknown in received.unknowns_of_tier(topic, tier, rules)]
+            since = [unknown.since_ms for unknown in received.unknowns_of_tier(topic, tier, scan, rules)]
             known = [at_ms for at_ms in since if at_ms is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
+    finder = GapFinder(ledger, received, read_until, scan, rules)
+    gaps = [account for account in accounts if finder.is_gap(account)]
+    unknowns += finder.unknowns()
     since_ms = [unknown.since_ms for _, unknown in unknowns]
     if not accounts and not earlier:
         unknowns.append((", ".join(chosen), Unknown(None, "no window was compared")))
-    gaps = [account for account in accounts if _is_gap(account, read_until, ledger)]
     gaps = sorted([*gaps, *(account for account, is_gap in earlier.items() if is_gap)])
     is_settled = bool(chosen) and None not in since_ms
     settled_ms = min([end_ms, *(at_ms for at_ms in since_ms if at_ms is not None)]) if is_settled else None
     return Verdict(sorted([*earlier, *accounts]), gaps, unknowns, lost_reports, settled_ms)
-
-
-def _is_gap(account: WindowAccount, read_until: dict[tuple[str, str], int | None], ledger: Ledger) -> bool:
-    """Say whether messages are missing though the tier, and those before it where that matters, has read everything."""
-    all_read = True
-    for count in account.tiers:
-        until_ms = read_until.get((account.topic, count.tier))
-        is_read = until_ms is not None and account.start_ms < ledger.window_of(until_ms)
-        all_read = all_read and is_read
-        if (count.missing and is_read) or (count.missing_since_first and all_read):
-            return True
-    return False

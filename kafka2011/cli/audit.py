@@ -165,7 +165,7 @@ def command(
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
     from kafka2011.audit.received import Rules
-    from kafka2011.audit.run import Scope, judgeable_until_ms, run
+    from kafka2011.audit.run import Scope, earlier_clock_ms, judgeable_until_ms, run
 
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
     if tiers is not None and pipeline_path is not None:
@@ -181,7 +181,7 @@ def command(
         if written_path is not None:
             write_pipeline(client, zk_connect, _consumer_config(), written_path, overwrite=overwrite)
             return
-        until_ms = judgeable_until_ms(rules, int(time.time() * 1000)) if until_ms is None else until_ms
+        until_ms = judgeable_until_ms(rules, earlier_clock_ms(client)) if until_ms is None else until_ms
         scope = Scope(topics, tiers, from_ms, until_ms, rules, pipeline, zk_connect)
         outcome = run(client, _consumer_config(), scope, state_path)
     result = outcome.verdict
@@ -260,9 +260,9 @@ def audit_now(
 ) -> Outcome:
     """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
     from kafka2011.audit.received import DEFAULT_RULES
-    from kafka2011.audit.run import Scope, judgeable_until_ms, run
+    from kafka2011.audit.run import Scope, earlier_clock_ms, judgeable_until_ms, run
 
-    until_ms = judgeable_until_ms(DEFAULT_RULES, int(time.time() * 1000))
+    until_ms = judgeable_until_ms(DEFAULT_RULES, earlier_clock_ms(client))
     scope = Scope((), tiers, None, until_ms, DEFAULT_RULES, pipeline, zk_connect)
     return run(client, _consumer_config(), scope, state_path)
 
@@ -272,7 +272,7 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
     from kafka2011.audit.progress_report import Acceptance
     from kafka2011.audit.publishing import open_publisher
     from kafka2011.audit.reader import AuditReader
-    from kafka2011.audit.received import ReceivedReports
+    from kafka2011.audit.received import REMOVED, ReceivedReports
     from zk.audit import AuditNodes
 
     received, reader = ReceivedReports(), AuditReader(_consumer_config())
@@ -285,10 +285,15 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
             raise KafkaError(f"nobody has heard of {unknown[0]}: accept a name that `kafka2011 audit` shows")
         for name in brokers & set(names):
             AuditNodes(client).forget_broker(int(name.removeprefix("broker ")))
+    said_ms = received.last_said()
+    if reader.scan.since_ms is not None:
+        said_ms[REMOVED] = reader.scan.since_ms
+    now_ms = int(time.time() * 1000)
     publisher = open_publisher(zk_connect)
     try:
-        now_ms = int(time.time() * 1000)
-        publisher.publish([Acceptance(accepted=name, at_ms=now_ms) for name in names if name not in brokers])
+        publisher.publish(
+            [Acceptance(accepted=name, at_ms=said_ms.get(name, now_ms)) for name in names if name not in brokers]
+        )
     finally:
         publisher.close()
 

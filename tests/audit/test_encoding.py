@@ -151,6 +151,7 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
         instance="one",
         topic="views",
         number=7,
+        clock_ms=2**41,
         first=5,
         at_ms=20,
         home="here",
@@ -189,6 +190,6 @@ def test_a_statement_without_numbers_that_make_sense(number: int | None, first: 
 def test_a_report_from_before_there_were_numbers_has_none() -> None:
     """It counts, and cannot be missed."""
     fields = as_before(report())
-    for name in ("number", "statement", "accepted", "layout"):
+    for name in ("number", "statement", "accepted", "layout", "clock"):
         fields.pop(name, None)
     assert report_from(Event(AUDIT_COUNT, {"cluster": "", **fields})).number is None  # type: ignore[union-attr]

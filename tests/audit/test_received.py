@@ -169,3 +169,64 @@ def test_reports_of_another_cluster_need_the_word_of_a_mirror() -> None:
     assert unknowns(received) == [Unknown(4690, "reports of cluster there are copied by a mirror", "there")]
     received.add(Acceptance(accepted="there", at_ms=4901))
     assert unknowns(received) == []
+
+
+def test_what_comes_by_two_mirrors_is_as_old_as_the_second_one_is_far() -> None:
+    """The word of the first may overtake what it speaks of, in another partition that the second has not copied yet."""
+    where = TopicPartition(AUDIT_TOPIC, 0, 0)
+    closed = said_of(producer(home="far"), 10)
+    first = Progress(Instance("mirror", "one", "middle", "far", copies="far"), AUDIT_TOPIC)
+    said = replace(first.covered(3000, 2900, {where: (0, 0)}), clock_ms=3000)
+    second = Progress(Instance("mirror", "two", "here", "middle", copies="middle"), AUDIT_TOPIC)
+    why = "reports of cluster far are copied by a mirror"
+    early = second.covered(4000, 3099, {where: (0, 0)})
+    received = received_of(*closed, said, early)
+    assert Unknown(None, why, "far") in unknowns(received)
+    received.add(second.covered(4100, 3100, {where: (0, 0)}))
+    assert Unknown(2800, why, "far") in unknowns(received)
+    received = received_of(*closed, said, early, Acceptance(accepted="middle", at_ms=4000))
+    assert Unknown(2800, why, "far") in unknowns(received), "that no more comes from there was accepted"
+
+
+def test_the_first_offsets_count_as_missing_if_a_report_of_them_is() -> None:
+    """Else whoever lost its first counts would seem to have begun later."""
+    progress = reader()
+    progress.number([report_of()])  # it is lost
+    progress.read(ONE, 0, 10)
+    first = progress.covered(1000, 990, {ONE: (0, 10)})
+    progress.read(ONE, 10, 20)
+    second = progress.covered(2000, 1990, {ONE: (0, 20)})
+    why = "tier live has not said that it has read all of topic views in live"
+    assert unknowns(received_of(*said_of(producer(), 10), first, second), "live") == [Unknown(None, why)]
+    again = Progress(Instance("live", "s", "here", "live"), TOPIC)
+    again.read(ONE, 0, 12)
+    assert unknowns(received_of(*said_of(producer(), 10), first, second, again.covered(3000)), "live") == [
+        Unknown(1890, why)
+    ]
+
+
+def test_groups_in_two_clusters_are_told_apart() -> None:
+    """Their partitions have the same names, and neither names its cluster."""
+    here, there = (Progress(Instance("live", home, home), TOPIC) for home in ("here", "there"))
+    here.read(ONE, 0, 10)
+    there.read(ONE, 0, 3)
+    copied = reader("there", AUDIT_TOPIC).covered(4800, 4900, {TopicPartition(AUDIT_TOPIC, 0, 0): (0, 0)})
+    said = [here.covered(1000, 990, {ONE: (0, 10)}), there.covered(1000, 990, {ONE: (0, 9)}), copied]
+    found = unknowns(received_of(*said_of(producer(), 10), *said), "live")
+    why = "tier live has not said that it has read all of topic views in"
+    assert [unknown for unknown in found if "read all" in unknown.why] == [
+        Unknown(890, f"{why} here"),
+        Unknown(None, f"{why} there"),
+    ]
+
+
+def test_what_is_accepted_is_what_was_said_by_the_clock_of_who_said_it() -> None:
+    """So a death can be accepted of somebody whose clock was a day ahead, and not of somebody who goes on."""
+    fast = said_of(producer(), 86_400_000, 86_400_010, is_closed=False)
+    copied = Progress(Instance("mirror", "m", "here", "there", copies="there"), AUDIT_TOPIC).covered(70)
+    received = received_of(*fast, copied)
+    assert received.last_said() == {"p": 86_400_010, "m": 70, "there": 70}
+    accepted = Acceptance(accepted="p", at_ms=received.last_said()["p"])
+    assert [unknown for unknown in unknowns(received_of(*fast, accepted)) if unknown.accept == "p"] == []
+    later = producer().through(86_400_011_000, None)
+    assert [unknown.accept for unknown in unknowns(received_of(*fast, accepted, later))] == ["p"]

@@ -16,8 +16,10 @@ from kafka2011.audit.verdict import Verdict, judge
 from tests.models.audit.clusters import BROKERS, VIEWS, AwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator
 
+    from kafka2011.audit.expected import ExpectedReports
+    from kafka2011.audit.pipeline import Pipeline
     from tests.models.audit.clusters import Cluster
 
 TIERS = ("producer", "load")
@@ -29,6 +31,9 @@ class Auditor:
     def __init__(self, seed: int, cluster: Cluster, rules: Rules, window_ms: int, again_ms: int) -> None:
         self.chance = Random(f"{seed} audit")
         self.kept: AuditState | None = None
+        self.skew_ms = 0
+        self.expect: Callable[[AuditState | None], ExpectedReports | None] = lambda _before: None
+        self.pipeline: Pipeline | None = None
         self._cluster = cluster
         self._rules = rules
         self._window_ms = window_ms
@@ -39,7 +44,10 @@ class Auditor:
     ) -> Generator[None, None, None]:
         """Read, judge and keep, again and again; `check` gets each verdict and who was heard of for it."""
         while True:
-            before, at_ms, found, faults = self.kept, now_ms(), list[Any](), list[str]()
+            before, found, faults = self.kept, list[Any](), list[str]()
+            clock_ms = self._cluster.clock_ms(now_ms())
+            at_ms = min(now_ms() + self.skew_ms, clock_ms)
+            tiers = [tier.name for tier in self.pipeline.tiers] if self.pipeline else TIERS
             from_ms = None if before is None else before.until_ms
             known_ends = {} if before is None else before.place.ends
             ends, is_late = dict(known_ends), False
@@ -49,7 +57,9 @@ class Auditor:
                         ends[broker, 0] = offset + 1
                         if from_ms is None or entry.appended_ms >= from_ms - self._again_ms:
                             found.append(entry.payload)
-                        is_late |= offset >= known_ends.get((broker, 0), 0) and _is_before(entry.payload, from_ms)
+                        is_late |= offset >= known_ends.get((broker, 0), 0) and _is_before(
+                            entry.payload, from_ms, tiers
+                        )
                 except AwayError:
                     if broker in self._cluster.noted:
                         faults.append(f"broker {broker} is away")
@@ -57,8 +67,8 @@ class Auditor:
             if is_late:
                 self.kept = None
                 continue
-            scope = Scope((VIEWS,), TIERS, None, at_ms, self._rules)
-            scan = AuditScan(at_ms=at_ms, home=self._cluster.home, faults=tuple(faults))
+            scope = Scope((VIEWS,), None if self.pipeline else TIERS, None, at_ms, self._rules, self.pipeline)
+            scan = AuditScan(at_ms=at_ms, clock_ms=clock_ms, home=self._cluster.home, faults=tuple(faults))
             outcome = self._judge(found, scan, scope, before)
             check(outcome.verdict, {each.instance for each in found if isinstance(each, ProgressReport)})
             place = ReadPlace(from_ms, {}, ends)
@@ -66,7 +76,8 @@ class Auditor:
             yield
 
     def _judge(self, found: list[Any], scan: AuditScan, scope: Scope, before: AuditState | None) -> Outcome:
-        received, ledger = ReceivedReports(), Ledger(io.BytesIO(), 0)
+        expected = self.expect(before)
+        received, ledger = ReceivedReports(expected), Ledger(io.BytesIO(), 0)
         from_ms = None if before is None else before.until_ms
         for each in found:
             received.add(each)
@@ -83,8 +94,10 @@ class Auditor:
             rules=scope.rules,
             state=before,
         )
-        return Outcome(verdict, 0, self._window_ms, 0)
+        return Outcome(verdict, 0, self._window_ms, 0, heard=frozenset(expected.heard if expected else ()))
 
 
-def _is_before(each: object, from_ms: int | None) -> bool:
-    return isinstance(each, AuditReport) and each.tier in TIERS and from_ms is not None and each.start_ms < from_ms
+def _is_before(each: object, from_ms: int | None, tiers: Collection[str] | None = None) -> bool:
+    """Say whether it counts a window from before a time, for one of the tiers if some are given."""
+    is_of = isinstance(each, AuditReport) and (tiers is None or each.tier in tiers)
+    return isinstance(each, AuditReport) and is_of and from_ms is not None and each.start_ms < from_ms

@@ -44,6 +44,12 @@ class Cluster:
     away: set[int] = field(default_factory=set)
     noted: set[int] = field(default_factory=set)
     """The brokers that may hold reports, as they were noted before an instance had begun."""
+    skew_ms: int = 0
+    """How far its ZooKeeper's clock is ahead."""
+
+    def clock_ms(self, now_ms: int) -> int:
+        """Return ZooKeeper's time."""
+        return now_ms + self.skew_ms
 
     def append(self, topic: str, broker: int, payload: Any, now_ms: int) -> None:
         if broker in self.away:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,14 @@ from kafka2011.audit.windows import Windows
 from kafka2011.events.codec import Event as AvroEvent
 from tests.models.audit.auditing import Auditor
 from tests.models.audit.clusters import BROKERS, SKEW_MS, VIEWS, AwayError, Cluster
+from tests.models.audit.copying import Copying
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from kafka2011.audit.complete import Complete
+    from kafka2011.audit.expected import ExpectedReports
     from kafka2011.audit.verdict import Verdict
 
     Step = Generator[None, None, None]
@@ -51,6 +53,10 @@ JUDGED_AFTER_MS = 60
 
 class FalseCompleteError(AssertionError):
     """The loader has said that it has everything, and it has not."""
+
+
+class FalseGapError(AssertionError):
+    """The audit has said that messages are missing, and they are only late."""
 
 
 class StuckError(AssertionError):
@@ -95,27 +101,30 @@ class World:
         self.chance = chance = random.Random(seed)
         self.now_ms = 1_000_000
         self.live, self.offline = Cluster("L", chance), Cluster("O", chance)
+        self.prepare()
         self.producers: list[Producer] = []
         self.names = count(1)
         self.numbers = count(1)
         self.calm = False
-        self.has_losses = chance.random() < 0.3
+        self.has_losses = self.loses_reports = chance.random() < 0.3
         self.is_wild = chance.random() < 0.2
         self.lost_events = 0
         self.lost_reports = 0
-        self.copied: dict[tuple[str, int], int] = {}  # what the mirror has committed
-        self.stuck: set[tuple[str, int]] = set()  # partitions that the mirror does not copy for a while
+        self.doomed: set[int] = set()  # events that no mirror copies
         self.rows: set[int] = set()
         self.loaded: dict[TopicPartition, int] = {}
         self.seen: dict[TopicPartition, int] = {}  # when the end was seen up to which all is loaded
         self.through_ms: int | None = None
         self.newest: Complete | None = None
         self.told = 0
-        self.mirror_skew_ms, self.loader_skew_ms = self.skew(), self.skew()
+        self.mirror = Copying(self.live, "live", self.reader_skew(), repeat(None))
+        self.loader_skew_ms = self.reader_skew()
+        self.mirrors = [self.mirror]
         self.has_mirror = chance.random() < 0.8
-        self.mirror = self.mirroring() if self.has_mirror else repeat(None)
+        if self.has_mirror:
+            self.mirror.steps = self.mirroring(self.mirror)
         for _ in range(50):  # it stands before anybody publishes
-            next(self.mirror)
+            next(self.mirror.steps)
         self.now_ms += 100
         self.loader = self.loading()
         self.counted: set[int] = set()  # what any loader has read, though it may have died before its commit
@@ -136,6 +145,30 @@ class World:
     def skew(self) -> int:
         return self.chance.randint(-SKEW_MS, SKEW_MS)
 
+    # What other worlds have in another way ---------------------------------------------------------------------------
+
+    loss = 0.005
+    """How likely the mirror loses an event, where there are losses."""
+
+    def prepare(self) -> None:
+        """Do what comes before anything is said."""
+
+    def reader_skew(self) -> int:
+        """Return how far ahead the clock of a mirror or the loader is."""
+        return self.skew()
+
+    def producer_skew(self) -> int:
+        skew_ms = self.skew()
+        return -WILD_MS if self.is_wild and self.chance.random() < 0.5 else skew_ms
+
+    def origins(self) -> tuple[Cluster, ...]:
+        """Return where a producer may publish."""
+        return (self.live, self.live, self.offline) if self.has_mirror else (self.offline,)
+
+    def expected(self, is_partial: bool) -> ExpectedReports | None:
+        """Return what the loader knows to be declared."""
+        return None
+
     # The tiers -------------------------------------------------------------------------------------------------------
 
     def publish(self, cluster: Cluster, outbox: Sequence[AuditReport | ProgressReport], favourite: int = 0) -> Step:
@@ -147,11 +180,12 @@ class World:
             fate = "well" if self.calm else self.chance.choice(("well", "well", "well", "unknown", "fails"))
             try:
                 if fate != "fails":
-                    lost = self.has_losses and not self.calm and self.chance.random() < 0.02
+                    lost = self.loses_reports and not self.calm and self.chance.random() < 0.02
                     lost = lost and each.number != 0  # whoever is lost from the first word on, nobody can miss
                     self.lost_reports += lost
                     if not lost:
-                        said = report_from(AvroEvent(AUDIT_COUNT, to_event(each, 0, "")))
+                        timed = replace(each, clock_ms=cluster.clock_ms(self.now_ms))
+                        said = report_from(AvroEvent(AUDIT_COUNT, to_event(timed, 0, "")))
                         cluster.append(AUDIT_TOPIC, broker, said, self.now_ms)
                 if fate == "well":
                     yield
@@ -213,56 +247,66 @@ class World:
             unpublished.count(VIEWS, np.array([event.stamped_us]), ids, self.now_ms / 1000)
         unpublished.ended(VIEWS, [event.stamped_us])
 
-    def mirroring(self) -> Step:
+    def mirroring(self, mirror: Copying) -> Step:
         """Copy what is new, report it, and only then commit, as one process from its begin on."""
-        chance = self.chance
-        who = Instance("mirror", f"mirror-{next(self.names)}", "O", cluster="live")
+        chance, source = self.chance, mirror.source
+        who = Instance("mirror", f"mirror-{next(self.names)}", "O", cluster=mirror.name)
         unpublished = UnpublishedReports(who, WINDOWS)
 
         def now_ms() -> int:
-            return self.now_ms + self.mirror_skew_ms
+            return self.now_ms + mirror.skew_ms
 
-        topics = (AUDIT_TOPIC, VIEWS)
+        topics = mirror.topics
         for topic in topics:
-            copies = "L" if topic == AUDIT_TOPIC else ""
+            copies = source.home if topic == AUDIT_TOPIC else ""
             yield from self.publish(self.offline, unpublished.begin_reader(topic, now_ms() * 1000, copies))
-        at = dict(self.copied)
+        at = dict(mirror.copied)
         while True:
             topic, broker = chance.choice(topics), chance.choice(BROKERS)
-            if (topic, broker) in self.stuck:
+            if (topic, broker) in mirror.stuck:
                 yield
                 continue
-            yield from self.copy(unpublished, at, topic, broker)
+            yield from self.copy(source, unpublished, at, topic, broker)
             if chance.random() < 0.4:
                 ends = {}
                 for each in topics:
                     if chance.random() < 0.7:
-                        ends[each] = (now_ms(), self.ends(self.live, each))
+                        looked_ms = min(now_ms(), source.clock_ms(self.now_ms))
+                        ends[each] = (looked_ms, self.ends(source, each))
                         yield
                 due = dict(at)
                 if chance.random() < 0.3:  # what is old enough alone proves nothing of offsets
                     before_s = self.now_ms / 1000 - WINDOW_MS / 1000
                     yield from self.publish(self.offline, unpublished.take(now_ms() * 1000, before_s))
                 yield from self.publish(self.offline, unpublished.take(now_ms() * 1000, ends=ends))
-                self.copied.update(due)
+                mirror.copied.update(due)
             yield
 
-    def copy(self, unpublished: UnpublishedReports, at: dict[tuple[str, int], int], topic: str, broker: int) -> Step:
+    def copy(
+        self,
+        source: Cluster,
+        unpublished: UnpublishedReports,
+        at: dict[tuple[str, int], int],
+        topic: str,
+        broker: int,
+    ) -> Step:
         """Copy some of a partition, and count what was copied."""
         start = upto = at.get((topic, broker), 0)
         try:
             most = 50 if self.calm else self.chance.randint(1, 8)
-            for offset, entry in list(self.live.read(topic, broker, start, self.now_ms))[:most]:
-                is_lost = self.has_losses and not self.calm and topic == VIEWS and self.chance.random() < 0.005
+            for offset, entry in list(source.read(topic, broker, start, self.now_ms))[:most]:
+                is_lost = self.has_losses and not self.calm and topic == VIEWS and self.chance.random() < self.loss
                 self.lost_events += is_lost
-                if not is_lost:
+                if is_lost:
+                    self.doomed.add(entry.payload.number)
+                if topic == AUDIT_TOPIC or entry.payload.number not in self.doomed:
                     self.offline.append(topic, broker, entry.payload, self.now_ms)
                 upto = offset + 1
                 yield
         except AwayError:
             pass
         if upto > start:
-            payloads = [entry.payload for entry in self.live.logs[topic, broker][start:upto]]
+            payloads = [entry.payload for entry in source.logs[topic, broker][start:upto]]
             count_read(unpublished, place_of(broker, topic), payloads, start, self.now_ms)
             at[topic, broker] = upto
 
@@ -277,7 +321,7 @@ class World:
 
     def loading(self) -> Step:
         """Load again and again, and say through when all is there, as one process."""
-        unpublished = UnpublishedReports(Instance("load", f"load-{next(self.names)}", "O", cluster="offline"), WINDOWS)
+        unpublished = UnpublishedReports(Instance("load", f"load-{next(self.names)}", "O"), WINDOWS)
 
         def now_ms() -> int:
             return self.now_ms + self.loader_skew_ms
@@ -288,12 +332,13 @@ class World:
             yield
             before_ms = self.chance.choice((self.through_ms, None))
             from_ms = None if before_ms is None else before_ms - AGAIN_MS
-            scan_ms, faults = now_ms(), list[str]()
+            clock_ms, faults = self.offline.clock_ms(self.now_ms), list[str]()
+            scan_ms = min(now_ms(), clock_ms)
             found: list[Any] = []
             yield from self.read_reports(from_ms, found, faults)
-            scan = AuditScan(at_ms=scan_ms, home="O", faults=tuple(faults))
+            scan = AuditScan(at_ms=scan_ms, clock_ms=clock_ms, home="O", faults=tuple(faults))
             seen = dict.fromkeys(map(place_of, BROKERS), 0) | self.seen
-            looked_ms = now_ms()
+            looked_ms = min(now_ms(), self.offline.clock_ms(self.now_ms))
             ends = self.ends(self.offline, VIEWS)
             offsets, rows = dict(self.loaded), set(self.rows)
             for where, each in ends.items():
@@ -329,7 +374,7 @@ class World:
 
     def judge(self, found: Sequence[Any], scan: AuditScan, before_ms: int | None, from_ms: int | None) -> None:
         """Say through when all is loaded, and look whether it is."""
-        received, ledger = ReceivedReports(), Ledger(io.BytesIO())
+        received, ledger = ReceivedReports(self.expected(from_ms is not None)), Ledger(io.BytesIO())
         for item in found:
             received.add(item)
             if not isinstance(item, AuditReport) or (from_ms is not None and item.start_ms < from_ms):
@@ -360,12 +405,19 @@ class World:
 
     def check_verdict(self, verdict: Verdict, known: set[str]) -> None:
         """Check that no window with a final verdict and without a gap has anything that no load has read."""
+        gaps = {account.start_ms for account in verdict.gaps}
+        lossy = {e.stamped_us // 1000 // WINDOW_MS * WINDOW_MS for e in self.events() if e.number in self.doomed}
+        if gaps - lossy:
+            raise FalseGapError(f"at {self.now_ms}, nothing is lost in {min(gaps - lossy)}: {verdict.gaps[0]}")
         if verdict.settled_ms is None:
             return
-        gaps = {account.start_ms for account in verdict.gaps}
         for event in self.owed(verdict.settled_ms // WINDOW_MS * WINDOW_MS, known):
             if event.number not in self.counted and event.stamped_us // 1000 // WINDOW_MS * WINDOW_MS not in gaps:
                 raise FalseCompleteError(f"settled until {verdict.settled_ms}, and nobody misses {event}")
+
+    def events(self) -> Iterator[Event]:
+        """Yield all events."""
+        return (event for who in self.producers for event in who.events)
 
     def owed(self, before_ms: int, known: set[str]) -> Iterator[Event]:
         """Yield the events stamped before a time that producers must have counted, or have yet to count."""
@@ -392,14 +444,14 @@ class World:
         for who in self.chance.sample(alive, k=len(alive)):
             if who.steps is not None and self.chance.random() < who.speed:
                 next(who.steps, None)
-        if self.chance.random() < self.mirror_speed:
-            next(self.mirror)
+        for mirror in self.mirrors:
+            if self.chance.random() < mirror.speed:
+                next(mirror.steps)
         if loads and self.chance.random() < self.loader_speed:
             next(self.loader)
         if self.auditor.chance.random() < AUDITOR_SPEED:
             next(self.audit)
 
-    mirror_speed = 0.9
     loader_speed = 0.5
 
     def stall(self, alive: list[Producer]) -> None:
@@ -408,9 +460,9 @@ class World:
         if what < 0.03 and alive:
             chance.choice(alive).speed = chance.choice((0.0, 0.0, 0.5))
         elif what < 0.05:
-            self.stuck ^= {(chance.choice((VIEWS, VIEWS, AUDIT_TOPIC)), chance.choice(BROKERS))}
+            self.a_mirror().stuck ^= {(chance.choice((VIEWS, VIEWS, AUDIT_TOPIC)), chance.choice(BROKERS))}
         elif what < 0.055:
-            self.mirror_speed = chance.choice((0.0, 0.2, 0.9, 0.9))
+            self.a_mirror().speed = chance.choice((0.0, 0.2, 0.9, 0.9))
         elif what < 0.065:
             self.loader_speed = chance.choice((0.0, 0.1, 0.5, 0.5))
 
@@ -436,7 +488,12 @@ class World:
 
     def restart_mirror(self, _alive: list[Producer]) -> None:
         if self.has_mirror:
-            self.mirror = self.mirroring()
+            mirror = self.a_mirror()
+            mirror.steps = self.mirroring(mirror)
+
+    def a_mirror(self) -> Copying:
+        """Return the mirror that something happens to."""
+        return self.mirror
 
     def restart_loader(self, _alive: list[Producer]) -> None:
         self.loader = self.loading()
@@ -448,16 +505,13 @@ class World:
         for who in alive:
             if abs(who.skew_ms) <= SKEW_MS:
                 who.skew_ms = self.skew()
-        self.mirror_skew_ms, self.loader_skew_ms = self.skew(), self.skew()
+        self.mirror.skew_ms, self.loader_skew_ms = self.reader_skew(), self.reader_skew()
 
     def begin(self, alive: list[Producer]) -> None:
         if len(alive) >= 3:
             return
-        cluster = self.chance.choice((self.live, self.live, self.offline)) if self.has_mirror else self.offline
-        skew_ms = self.skew()
-        if self.is_wild and self.chance.random() < 0.5:
-            skew_ms = -WILD_MS
-        who = Producer(f"producer-{next(self.names)}", cluster, skew_ms)
+        cluster = self.chance.choice(self.origins())
+        who = Producer(f"producer-{next(self.names)}", cluster, self.producer_skew())
         who.steps = self.producing(who)
         self.producers.append(who)
 
@@ -475,8 +529,9 @@ class World:
     def settle(self) -> None:
         """Mend all, end all, and wait."""
         self.calm = True
-        self.mirror_speed, self.stuck = 0.9, set()
-        self.live.away, self.offline.away = set(), set()
+        for mirror in self.mirrors:
+            mirror.speed, mirror.stuck, mirror.source.away = 0.9, set(), set()
+        self.offline.away = set()
         for who in self.producers:
             who.is_ending, who.speed = True, 0.9
         for _ in range(5000):
@@ -487,7 +542,8 @@ class World:
                 break
         self.now_ms += 2 * RULES.margin_ms
         for _ in range(500):  # so that the mirror has copied all, and looked
-            next(self.mirror)
+            for mirror in self.mirrors:
+                next(mirror.steps)
         self.now_ms += 2 * RULES.margin_ms
         self.newest = None
         for _ in range(3000):
@@ -498,7 +554,7 @@ class World:
 
     def is_done(self) -> bool:
         """Say whether the loader has told of the last event, where that can be told."""
-        newest_us = max((event.stamped_us for who in self.producers for event in who.events), default=0)
+        newest_us = max((event.stamped_us for event in self.events()), default=0)
         if not self.producers or self.lost_events or self.lost_reports:
             return True
         said = self.newest
@@ -521,20 +577,20 @@ def count_read(
     )
 
 
-def walks(seeds: range, *, mends: bool = True) -> int:
-    """Walk once for each seed, and return how often a loader could tell. An error names its seed.
+def walks(seeds: range, *, mends: bool = True, world: type[World] = World) -> int:
+    """Walk in a world once for each seed, and return how often a loader could tell. An error names its seed.
 
     Unless it `mends` all in the end, it does not matter whether the loader can tell then.
     """
     told = 0
     for seed in seeds:
-        world = World(seed)
+        walked = world(seed)
         try:
-            world.walk()
-        except FalseCompleteError as error:
-            raise FalseCompleteError(f"seed {seed}: {error}") from error
+            walked.walk()
         except StuckError as error:
             if mends:
                 raise StuckError(f"seed {seed}: {error}") from error
-        told += world.told
+        except AssertionError as error:
+            raise type(error)(f"seed {seed}: {error}") from error
+        told += walked.told
     return told
