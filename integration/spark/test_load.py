@@ -16,7 +16,8 @@ from integration.spark.loading import Loading
 from kafka2011.audit.publishing import open_counter
 from kafka2011.cli.app import main
 from kafka2011.events.codec import EventEncoder, read_stamps
-from kafka2011.events.errors import UnknownSchemaError
+from kafka2011.events.compatibility import Compatibility
+from kafka2011.events.errors import IncompatibleSchemaError, UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.message.compression import Codec
@@ -327,3 +328,50 @@ def test_the_first_load_waits_for_a_topic_that_was_just_published_to(
         timer.join()
         publish(cluster.brokers[0], topic, views(topic, OLD, 3))
         assert load.load().rows == 3
+
+
+def test_a_table_follows_its_topics_schemas(
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A type becomes wider, another one is forced and waits in quarantine, and a mended schema brings it in."""
+    one = cluster.brokers[0]
+    create(topic)
+    table = TopicTable(tmp_path, topic)
+    quarantine = open_quarantine(str(tmp_path), topic)
+
+    def thing(kind: str, name: str = "status", **more: Any) -> EventSchema:
+        return event_schema("View", {"name": "page", "type": "string"}, {"name": name, "type": kind, **more})
+
+    with LocalEngine(1) as engine, connect(cluster.zk_connect) as client:
+        registry = SchemaRegistry(client)
+        load = TopicLoad(engine, table, quarantine, LoadSettings(zk_connect=cluster.zk_connect), client=client)
+        registry.register(topic, thing("int"))
+        publish(one, topic, views(topic, thing("int"), 30))
+        assert load.load().rows == 30
+        with pytest.raises(IncompatibleSchemaError):
+            registry.register(topic, thing("double"))
+        registry.set_compatibility(topic, Compatibility.BACKWARD)
+        registry.register(topic, thing("double"))
+        publish(one, topic, views(topic, thing("double"), 20, status=0.5))
+        publish(one, topic, views(topic, thing("int"), 10))
+        assert load.load().rows == 30
+        registry.register(topic, thing("string"), force=True)
+        publish(one, topic, views(topic, thing("string"), 7, status="gone"))
+        loaded = load.load()
+        assert (loaded.rows, loaded.quarantined) == (0, 7)
+        registry.register(topic, thing("string", "state", aliases=["status"]), force=True)
+    assert main(["tables", "redrive", "--warehouse", str(tmp_path), "--topic", topic, *zookeeper(cluster)]) == 0
+    rows = rows_of(table)
+    assert sorted(rows.column("status").drop_null().to_pylist()) == [0.5] * 20 + [200.0] * 40
+    assert rows.column("state").drop_null().to_pylist() == ["gone"] * 7
+    assert rows.num_rows == 67
+    capfd.readouterr()
+
+
+def zookeeper(cluster: LocalCluster) -> list[str]:
+    return ["--zookeeper", cluster.zk_connect]

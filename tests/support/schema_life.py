@@ -129,9 +129,14 @@ class SchemaLife:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows in the order of the log, with the columns of the schemas alone; read by Polars."""
-        frame = polars.scan_delta(self.table.path).sort("kafka2011_offset").collect()
-        kept = [name for name in frame.columns if name not in OWN and not name.startswith("kafka2011_")]
-        return frame.select(sorted(kept)).to_dicts()
+        rows = self.every_row()
+        kept = sorted(name for name in rows[0] if name not in OWN and not name.startswith("kafka2011_")) if rows else []
+        return [{name: row[name] for name in kept} for row in rows]
+
+    def every_row(self) -> list[dict[str, Any]]:
+        """Return the rows in the order of the log, with all columns; read by Polars."""
+        rows = polars.scan_delta(self.table.path).collect().to_dicts()
+        return sorted(rows, key=lambda row: int(row["kafka2011_offset"]))
 
     def types(self) -> dict[str, str]:
         """Return the columns of the schemas, and their types as Delta has them."""

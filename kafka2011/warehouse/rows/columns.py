@@ -1,4 +1,4 @@
-"""The columns of a table: the fields of the topic's newest schema, then our own.
+"""The columns of a table: a topic's fields, then our own.
 
 Avro's types become Arrow's: int becomes long, a union with null a column that may be null, times UTC in microseconds,
 an enum text. What Arrow has no type for (a union of several types, a record within itself) is kept as JSON text.
@@ -73,7 +73,7 @@ class ColumnType(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """One field of the newest schema in the table."""
+    """One field in the table; `field` is its name in decoded events."""
 
     field: str
     name: str
@@ -86,7 +86,7 @@ class Column:
 
 
 def table_columns(schema: EventSchema, topic: str) -> list[Column]:
-    """Return the columns for the fields of a topic's newest schema, in their order. Raises ColumnError."""
+    """Return the columns for the fields of a topic's schema alone, in their order. Raises ColumnError."""
     columns: list[Column] = []
     taken: set[str] = set()
     named = named_types(schema.writer)

@@ -69,6 +69,8 @@ class BatchDecoder:
         self.schema = table_schema(self.columns)
         self.widened = self._evolution.widened
         """What columns of the table must have become before it takes these rows."""
+        self.fixed = frozenset() if held is None else held.fixed
+        """Columns of the table that cannot become what schemas want."""
         self._decoder = EventDecoder(schemas, resolver=self._evolution)
         self.readers: dict[bytes, BatchReader | None] = {}
 

@@ -11,6 +11,7 @@ made that wide enough, or in a field of a later schema that has its name as an a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kafka2011.events.schema_walk import named_types
 from kafka2011.warehouse.rows.columns import Column, ColumnError, column_name, column_type_of, table_columns
 from kafka2011.warehouse.rows.field_types import (
     FieldType,
+    Items,
     Json,
     Record,
     UnmergeableError,
@@ -113,15 +115,21 @@ def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held:
     if len(schemas) == 1 and all(_is_as_held(column, held) for column in columns):
         return _unchanged(schemas[0][1], columns)
     first: dict[str, FieldType] = {}
+    pinned: frozenset[str] = frozenset()
     while True:
-        walk = _Walk(schemas, topic, held, first)
-        clash = walk.clash_of_newest()
-        if clash is None:
+        walk = _Walk(schemas, topic, held, first, pinned)
+        if unheld := walk.unheld() - pinned:
+            pinned |= unheld
+        elif clash := walk.clash_of_newest():
+            first |= clash
+        else:
             return walk.evolution()
-        first |= clash
 
 
 def _is_as_held(column: Column, held: HeldColumns | None) -> bool:
+    """Say whether a table has, or can get, a column of the very type that a schema says."""
+    if pa.types.is_null(column.column_type.type):
+        return False  # Delta has no column for it
     found = None if held is None else held.find(column.name)
     return found is None or (found.name == column.name and takes(found.type, column.column_type.type, grown=True))
 
@@ -135,7 +143,11 @@ def _unchanged(schema: EventSchema, columns: list[Column]) -> Evolution:
 
 
 class _Walk:
-    """Goes through the schemas of a topic. `first` are the types that some fields had before all others."""
+    """Goes through the schemas of a topic.
+
+    `first` are the types that some fields had before all others, and `pinned` the fields whose columns the table cannot
+    make as wide as all schemas ask: those that ask for it are refused.
+    """
 
     def __init__(
         self,
@@ -143,11 +155,13 @@ class _Walk:
         topic: str,
         held: HeldColumns | None,
         first: Mapping[str, FieldType],
+        pinned: frozenset[str],
     ) -> None:
         self._schemas = schemas
         self._topic = topic
         self._held = held
         self._first = first
+        self._pinned = pinned
         self._fields: dict[str, RecordField] = {}
         self._own: dict[int, list[RecordField]] = {}
         self._maps: dict[int, dict[str, str]] = {}
@@ -168,22 +182,31 @@ class _Walk:
         for number, name in list(self._unfit):
             self._place_elsewhere(number, name)
 
-    def clash_of_newest(self) -> dict[str, FieldType] | None:
-        """Return the type of a field of the newest schema that another one's type kept from a new column; else None.
+    def unheld(self) -> frozenset[str]:
+        """Return the fields whose columns in the table can be neither what was found nor become it."""
+        return frozenset(name for name, field in self._fields.items() if not self._is_held(field))
 
-        That one's events are refused then: what programs write today goes before what they wrote once.
+    def clash_of_newest(self) -> dict[str, FieldType]:
+        """Return the type of a field of the newest schema that another one's type kept from a new column, if any.
+
+        That one's events are refused then: what programs write today goes before what they wrote once. Not so where the
+        topic's own table has decided otherwise: one that is rebuilt gets the same columns.
         """
         newest = self._schemas[-1][0]
         for field in self._own[newest]:
-            if (newest, field.name) in self._unfit and field.name not in self._first and not self._holds(field.name):
+            is_new = field.name not in self._first and not self._holds(field.name)
+            beside, known = self._find_beside(field.name), self._fields.get(field.name)
+            is_decided = beside and known and takes(beside.type, self._arrow(known), grown=True)
+            if (newest, field.name) in self._unfit and is_new and not is_decided:
                 return {field.name: field.type}
-        return None
+        return {}
 
     def evolution(self) -> Evolution:
         """Return what was found."""
         newest = self._maps[self._schemas[-1][0]]
         order = [*newest.values(), *(key for key in self._fields if key not in newest.values())]
-        fields = tuple(self._fields[key] for key in order if self._fields[key].type.core is not None)
+        kept = (self._fields[key] for key in order if self._fields[key].type.core is not None)
+        fields = tuple(field._replace(type=_lifted(field.type, self._find(field.name))) for field in kept)
         name = self._schemas[-1][1].writer["name"].rpartition(".")[2]
         maps = {number: names for number, names in self._maps.items() if not self._reason(number)}
         record = Record(name, fields, maps or {self._schemas[-1][0]: newest})
@@ -209,7 +232,8 @@ class _Walk:
         own, by_alias = matches(self._fields.values(), self._own[number])
         names = self._maps[number]
         for field in self._own[number]:
-            renamed = None if self._holds(field.name) else by_alias.get(field.name)
+            has_own = self._holds(field.name) or self._find_beside(field.name) is not None
+            renamed = None if has_own else by_alias.get(field.name)
             for key in dict.fromkeys((own.get(field.name, renamed), field.name)):
                 if key is None:
                     continue
@@ -245,41 +269,52 @@ class _Walk:
         return [names[field.name] for field in self._own[number] if name in field.aliases and field.name in names]
 
     def _holds(self, name: str) -> bool:
-        return self._held is not None and self._held.find(column_name(name)) is not None
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> pa.Field | None:
+        return None if self._held is None else self._held.find(column_name(name))
+
+    def _find_beside(self, name: str) -> pa.Field | None:
+        return None if self._held is None else self._held.find_beside(column_name(name))
 
     def _begun(self, field: RecordField) -> RecordField:
-        """Return a field as its column begins: with the type that the table has, if that is the wider one."""
+        """Return a field as its column begins: of text and bytes, with what the table has. Raises UnmergeableError."""
         kind = field.type
         if field.name in self._first:
             kind = merged(self._first[field.name], kind)
-        held = None if self._held is None else self._held.find(column_name(field.name))
-        if held is not None:
-            core = kind.core
-            if pa.types.is_float64(held.type) and core in {"int", "long", "float"}:
-                core = "double"
-            elif isinstance(core, str) and core in _TEXTS and _TEXTS[core](held.type):
-                core = "string" if core == "bytes" else "bytes"
-            kind = FieldType(core, kind.is_nullable, kind.branches)
+        held = self._find(field.name)
+        if held is not None and isinstance(kind.core, str) and kind.core in _TEXTS and _TEXTS[kind.core](held.type):
+            kind = replace(kind, core="string" if kind.core == "bytes" else "bytes")
         taken = next((key for key in self._fields if column_name(key).lower() == column_name(field.name).lower()), None)
         if taken is not None and taken != field.name:
             raise UnmergeableError(f"its column and {column_name(taken)} are one to readers that ignore case")
         return field._replace(type=kind)
 
     def _checked(self, field: RecordField) -> RecordField:
-        """Return a field, if the table's column can be what it wants. Raises UnmergeableError."""
-        held = None if self._held is None else self._held.find(column_name(field.name))
-        if held is None:
+        """Return a field; one that is pinned only if its column takes it as it is. Raises UnmergeableError."""
+        held = self._find(field.name)
+        if held is None or field.name not in self._pinned:
             return field
         if held.name != column_name(field.name):
             raise UnmergeableError(f"columns {held.name} and {field.name} are one to readers that ignore case")
-        if not isinstance(field.type.core, Json):
-            wanted = self._arrow(field)
-            is_wider = widens(held.type, wanted) and held.name not in self._held.fixed  # type: ignore[union-attr]
-            if takes(held.type, wanted, grown=True) or is_wider:
-                return field
-        elif pa.types.is_string(held.type) or (becomes_json(held.type) and held.name not in self._held.fixed):  # type: ignore[union-attr]
-            return field
-        raise UnmergeableError(f"{field.source} is no {held.type}, as column {held.name} of the table is")
+        wanted = self._arrow(field)
+        if isinstance(field.type.core, Json) or not (takes(held.type, wanted, grown=True) or widens(wanted, held.type)):
+            raise UnmergeableError(f"{field.source} is no {held.type}, as column {held.name} of the table is")
+        return field
+
+    def _is_held(self, field: RecordField) -> bool:
+        """Say whether the table's column, if it has one, takes what a field has come to, or can be rewritten."""
+        held = self._find(field.name)
+        if held is None:
+            return True
+        if held.name != column_name(field.name):
+            return False
+        is_fixed = self._held is not None and held.name in self._held.fixed
+        if isinstance(field.type.core, Json):
+            return bool(pa.types.is_string(held.type)) or (becomes_json(held.type) and not is_fixed)
+        wanted = self._arrow(field)
+        is_wider = takes(held.type, wanted, grown=True) or widens(wanted, held.type)
+        return is_wider or (widens(held.type, wanted) and not is_fixed)
 
     def _arrow(self, field: RecordField) -> pa.DataType:
         kept = {"name": "it", "type": reading_type(field.type, "at")}
@@ -291,7 +326,7 @@ class _Walk:
         wider: dict[str, Widening] = {}
         json = frozenset() if self._held is None else self._held.json
         for column in columns:
-            held = None if self._held is None else self._held.find(column.name)
+            held = self._find(column.field)
             if held is None:
                 continue
             kind = column.column_type.type
@@ -306,3 +341,20 @@ class _Walk:
     def _reason(self, number: int) -> str:
         """Return why a schema's events cannot be rows; empty if they can."""
         return next((reason for (unfit, _), reason in self._unfit.items() if unfit == number), "")
+
+
+def _lifted(kind: FieldType, held: pa.Field | None) -> FieldType:
+    """Return a type that is as wide as the table's column, where that has doubles."""
+    if held is None:
+        return kind
+    core, arrow = kind.core, held.type
+    if pa.types.is_float64(arrow) and isinstance(core, str):
+        return replace(kind, core="double")
+    if isinstance(core, Items) and (pa.types.is_list(arrow) or pa.types.is_map(arrow)):
+        inner = arrow.value_field if pa.types.is_list(arrow) else arrow.item_field
+        return replace(kind, core=core._replace(inner=_lifted(core.inner, inner)))
+    if isinstance(core, Record) and pa.types.is_struct(arrow):
+        known = {field.name: field for field in arrow}
+        fields = tuple(field._replace(type=_lifted(field.type, known.get(field.name))) for field in core.fields)
+        return replace(kind, core=core._replace(fields=fields))
+    return kind

@@ -1,8 +1,8 @@
 """Compiles schemas into numbers for the C code that decodes events: `_columns.c` says what they mean.
 
-A program reads the bytes of events of one schema, the writer's, and puts what the topic's newest schema, the reader's,
-wants of it into slots. It follows Avro's resolution as `EventDecoder` does, and may leave out what is rare: an event
-that comes to such a place is refused, and decoded by that one.
+A program reads the bytes of events of one schema, the writer's, and puts what another one, the reader's, wants of it
+into slots. It follows Avro's resolution as `EventDecoder` does, and may leave out what is rare: an event that comes to
+such a place is refused, and decoded by that one.
 
 A slot is a column, or what lies within one: the items of an array, the entries of a map, the fields of a record.
 """

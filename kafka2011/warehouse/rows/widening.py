@@ -30,17 +30,26 @@ class HeldColumns(NamedTuple):
 
     `schema_number` is that of the schema that was the newest at the newest commit. `json` are the columns that were
     rewritten as JSON text, and `fixed` those that cannot be rewritten as what schemas want: not all their values would
-    stay as they are.
+    stay as they are. `beside` are those of the topic's own table, while one beside it that is rebuilt has none yet.
     """
 
     schema: pa.Schema
     schema_number: int = 0
     json: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
+    beside: pa.Schema | None = None
 
     def find(self, name: str) -> pa.Field | None:
         """Return the column of a name, for readers that ignore case."""
-        return next((field for field in self.schema if field.name.lower() == name.lower()), None)
+        return _find(self.schema, name)
+
+    def find_beside(self, name: str) -> pa.Field | None:
+        """Return the column of a name of the topic's own table; None where that does not matter."""
+        return None if self.beside is None else _find(self.beside, name)
+
+
+def _find(schema: pa.Schema, name: str) -> pa.Field | None:
+    return next((field for field in schema if field.name.lower() == name.lower()), None)
 
 
 def takes(before: pa.DataType, now: pa.DataType, *, grown: bool = False) -> bool:

@@ -48,10 +48,19 @@ class _Rewritten(NamedTuple):
 def held_columns(table: TopicTable, newest: Commit | None) -> HeldColumns | None:
     """Return the columns of a table with this newest commit, None before the first. Raises WarehouseError."""
     delta = None if newest is None else table.kept()
-    if newest is None or delta is None:
-        return None
+    return None if newest is None or delta is None else _held(delta, newest.schema)
+
+
+def columns_beside(table: TopicTable) -> tuple[TopicTable, HeldColumns] | None:
+    """Return the table of the topic's own name and its columns, if this is one beside it. Raises WarehouseError."""
+    own = None if table.name == table.topic else table.own()
+    delta = None if own is None else own.opened()
+    return None if own is None or delta is None else (own, _held(delta, 0))
+
+
+def _held(delta: DeltaTable, schema_number: int) -> HeldColumns:
     columns = pa.schema([field for field in pa.schema(delta.schema()) if field.name != DATE])
-    return HeldColumns(columns, newest.schema, frozenset(field.name for field in columns if is_json(field)))
+    return HeldColumns(columns, schema_number, frozenset(field.name for field in columns if is_json(field)))
 
 
 def inexact(table: TopicTable, wider: Mapping[str, Widening]) -> frozenset[str]:

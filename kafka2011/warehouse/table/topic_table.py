@@ -92,6 +92,10 @@ class TopicTable:
             raise WarehouseError(f"{self.where} does not exist")
         return table
 
+    def own(self) -> TopicTable:
+        """Return the table of the topic's own name, beside which this one may be."""
+        return TopicTable(self.warehouse, self.topic, clock=self.clock)
+
     def kept(self) -> DeltaTable | None:
         """Return the table as it is now, for use before the next call of a method; None when it is not there."""
         with self.translated_errors():
