@@ -47,6 +47,8 @@ PATIENCE_S = 60.0
 SHORT_PATIENCE_S = 10.0
 YEAR_OFF_S = 400 * 86_400.0
 _COMPLAINT = "Traceback (most recent call last)"
+_DID_NOT_START = "Fatal Python error: init_import_site"
+"""What Python itself says, with a traceback, where it may open no file."""
 
 
 @dataclass
@@ -192,7 +194,8 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
         settle(replicas, members, remade_topic, account)
         account.problems += members.end()
         for each in replicas.all.values():
-            complaints = each.output_path.read_text(errors="replace").count(_COMPLAINT)
+            said = each.output_path.read_text(errors="replace")
+            complaints = said.count(_COMPLAINT) - said.count(_DID_NOT_START)
             if complaints:
                 account.problems.append(f"{each.name} logged {complaints} tracebacks")
     return account
