@@ -47,20 +47,21 @@ class Authority:
             basics = ("basicConstraints=critical,CA:TRUE,pathlen:0", "keyUsage=critical,keyCertSign")
             self._run("kafka2011 authority", self._key, self.ca, basics)
 
-    def issue(self, name: str, hosts: Iterable[str] = ()) -> Issued:
+    def issue(self, name: str, hosts: Iterable[str] = (), directory: Path | None = None) -> Issued:
         """Sign a certificate for a server or client called `name`, at these host names and addresses.
 
-        Returns its files; those of that name are replaced. Raises KafkaError.
+        Returns its files, in `directory` or beside the authority's; those of that name are replaced. Raises KafkaError.
         """
         if not name or name == "ca" or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
             raise KafkaError(f"{name!r} cannot name a certificate: letters, digits, - and _ can")
-        certificate, key = (self.directory / f"{name}.{end}" for end in ("pem", "key"))
+        directory = self.directory if directory is None else directory
+        certificate, key = (directory / f"{name}.{end}" for end in ("pem", "key"))
         extensions = ["basicConstraints=critical,CA:FALSE", "extendedKeyUsage=serverAuth,clientAuth"]
         names = ",".join(_alternative(host) for host in hosts)
         if names:
             extensions.append(f"subjectAltName={names}")
         self._run(name, key, certificate, extensions, "-CA", str(self.ca), "-CAkey", str(self._key))
-        both = self.directory / f"{name}.both.pem"
+        both = directory / f"{name}.both.pem"
         both.touch(mode=0o600)
         both.write_bytes(key.read_bytes() + certificate.read_bytes())
         return Issued(certificate, key, both)

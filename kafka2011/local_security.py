@@ -1,8 +1,10 @@
-"""Closed doors for a cluster on this machine: certificates, a password, and who may what, all in one directory."""
+"""Closed doors for a cluster: certificates, a password, and who may what, in one directory, or in one a machine."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
+import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from kafka2011.certificates import Authority
 from zk.local_zookeeper import ServerTls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _SECURITY = """\
@@ -48,6 +50,65 @@ class LocalSecurity:
     security: Path
 
 
+_ZOO_CFG = """\
+# To be added to zoo.cfg in place of clientPort; the names in server.N are those of the certificates.
+secureClientPort=2281
+{tls}{servers}"""
+
+
+def deploy(directory: Path, hosts: Sequence[str], target: Path, place: Path) -> list[Path]:
+    """Make a directory for each machine in `target`, to be copied to `place` there; return them.
+
+    Each has what its broker, its ZooKeeper server and the clients on it need, with certificates of its own that
+    `directory`'s authority signs, and the lines for zoo.cfg and the broker's settings. The password and the rules are
+    the same everywhere. Raises KafkaError without OpenSSL.
+    """
+    common = secure(directory, hosts)
+    password = tomllib.loads(common.security.read_text())["password"]
+    authority = Authority(directory)
+    servers = "".join(f"server.{number}={host}:2888:3888\n" for number, host in enumerate(hosts, 1))
+    made = []
+    for host in hosts:
+        machine = target / host
+        machine.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, hosts_of in (("broker", [host]), ("zookeeper", [host]), ("client", [])):
+            issued = authority.issue(name, hosts_of, machine)
+            if name != "zookeeper":
+                issued.key_and_certificate.unlink()
+            else:
+                issued.key.unlink()
+                issued.certificate.unlink()
+        shutil.copy(authority.ca, machine)
+        shutil.copy(directory / "allow.toml", machine)
+        tls = ServerTls(place / "zookeeper.both.pem", place / "ca.pem")
+        (machine / "zoo.cfg.lines").write_text(
+            _ZOO_CFG.format(tls=tls.settings() + tls.quorum_settings(), servers=servers)
+        )
+        properties = _properties(place / "broker.pem", place / "broker.key", place / "ca.pem", place / "allow.toml")
+        (machine / "server.properties.lines").write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
+        _write_security(machine / "security.toml", place, password)
+        made.append(machine)
+    return made
+
+
+def _write_security(path: Path, place: Path, password: str) -> None:
+    """Write a security file that only its owner may read, for a client whose files are in `place`."""
+    path.touch(mode=0o600)
+    files = {"ca": place / "ca.pem", "certificate": place / "client.pem", "key": place / "client.key"}
+    path.write_text(_SECURITY.format(path=place / path.name, password=password, **files))
+
+
+def _properties(certificate: Path, key: Path, ca: Path, allow: Path) -> dict[str, str]:
+    return {
+        "tls.only": "true",
+        "tls.certificate": str(certificate),
+        "tls.key": str(key),
+        "tls.ca": str(ca),
+        "tls.client.required": "true",
+        "allow.file": str(allow),
+    }
+
+
 def secure(directory: Path, hosts: Iterable[str]) -> LocalSecurity:
     """Make what is missing in `directory`: an authority, certificates for these hosts, and the files that name them.
 
@@ -58,28 +119,12 @@ def secure(directory: Path, hosts: Iterable[str]) -> LocalSecurity:
     zookeeper, broker = authority.issue("zookeeper", names), authority.issue("broker", names)
     security, allow = directory / "security.toml", directory / "allow.toml"
     if not security.exists():
-        client = authority.issue("client")
-        security.touch(mode=0o600)
-        security.write_text(
-            _SECURITY.format(
-                path=security,
-                password=secrets.token_urlsafe(24),
-                ca=authority.ca,
-                certificate=client.certificate,
-                key=client.key,
-            )
-        )
+        authority.issue("client")
+        _write_security(security, directory, secrets.token_urlsafe(24))
     if not allow.exists():
         allow.write_text(_ALLOW)
     return LocalSecurity(
         ServerTls(zookeeper.key_and_certificate, authority.ca),
-        {
-            "tls.only": "true",
-            "tls.certificate": str(broker.certificate),
-            "tls.key": str(broker.key),
-            "tls.ca": str(authority.ca),
-            "tls.client.required": "true",
-            "allow.file": str(allow),
-        },
+        _properties(broker.certificate, broker.key, authority.ca, allow),
         security,
     )

@@ -122,6 +122,14 @@ class ServerTls(NamedTuple):
             f"ssl.clientAuth={'need' if self.wants_certificates else 'none'}\n"
         )
 
+    def quorum_settings(self) -> str:
+        """Return the lines for zoo.cfg of a server of several, which meet one another by TLS too."""
+        stores = {"keyStore": self.key_and_certificate, "trustStore": self.ca}
+        lines = ["sslQuorum=true", "ssl.quorum.clientAuth=need"]
+        for store, path in stores.items():
+            lines += [f"ssl.quorum.{store}.type=PEM", f"ssl.quorum.{store}.location={_java_text(path)}"]
+        return "\n".join(lines) + "\n"
+
 
 class LocalZooKeeper(Closing):
     """One standalone ZooKeeper server in a child process, which dies with this one. A context manager.

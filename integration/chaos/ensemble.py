@@ -81,6 +81,7 @@ class ZooKeeperServer:
         ]
         if tls is not None:  # the plain port is only asked for the server's mode
             lines.append(f"secureClientPortAddress=127.0.0.1\nsecureClientPort={self.tls_port}\n{tls.settings()}")
+            lines.append(f"{tls.quorum_settings()}ssl.quorum.hostnameVerification=false")  # all have one certificate
         lines += [f"server.{other}=zookeeper-{other}:{quorum}:{vote}" for other, (quorum, vote) in ports.items()]
         settings.write_text("\n".join(lines))
         hosts = [f"127.0.0.1 zookeeper-{number}"]
