@@ -80,7 +80,7 @@ class GapFinder:
         if self._scan.faults:  # what it has counted may be in what cannot be read now
             return False
         if topic not in self._flows:
-            self._flows[topic] = Flow(self._received.reads_of(topic, self._scan, self._rules), self._rules.margin_ms)
+            self._flows[topic] = Flow(self._received.reads_of(topic, self._scan, self._rules), self._rules.visible_ms)
         return self._flows[topic].has_passed(tier, counted.homes, counted.at_ms)
 
     def _homes_of(self, topic: str) -> dict[str, set[str]]:

@@ -21,6 +21,7 @@ from kafka2011.events.schema_registry import SchemaRegistry
 from zk.audit import AuditNodes
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
+from zk.errors import NotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -83,8 +84,9 @@ class AuditReader:
         if from_ms is None or self._from_ms is None or from_ms < self._from_ms:
             self._starts.clear()
         nodes = AuditNodes(client)
-        clock_ms = nodes.clock_ms()
-        at_ms = min(int(self._clock.wall_s() * 1000), clock_ms)  # a clock that is ahead has not read the future
+        clock_ms = zookeeper_ms(client)
+        at_ms = int(self._clock.wall_s() * 1000)
+        at_ms = at_ms if clock_ms is None else min(at_ms, clock_ms)  # a clock that is ahead has not read the future
         noted = nodes.brokers()
         decoder = open_decoder(SchemaRegistry(client))
         partitions = _partitions(client)
@@ -163,6 +165,15 @@ class AuditReader:
             self.unreadable += 1
             logger.warning("%s", error)
             return None
+
+
+def zookeeper_ms(client: ZkClient) -> int | None:
+    """Return ZooKeeper's time, in ms since 1970; None for a user who may not write what that takes. Raises ZkError."""
+    try:
+        return AuditNodes(client).clock_ms()
+    except NotAllowed as error:
+        logger.warning("ZooKeeper's time is not known, and this machine's is taken for right: %s", error)
+        return None
 
 
 def _partitions(client: ZkClient) -> list[tuple[Broker, int]]:

@@ -77,12 +77,15 @@ class ClusterReads:
 
 
 class Flow:
-    """How events of a topic go from cluster to cluster, and by when tiers have read them. Clocks are ZooKeepers'."""
+    """How events of a topic go from cluster to cluster, and by when tiers have read them. Clocks are ZooKeepers'.
 
-    def __init__(self, reads: Iterable[ClusterReads], margin_ms: int) -> None:
+    What was in a log could be read `visible_ms` later at the latest.
+    """
+
+    def __init__(self, reads: Iterable[ClusterReads], visible_ms: int) -> None:
         self._reads = list(reads)
         self._mirrors = [each for each in self._reads if each.source not in {"", each.home}]
-        self._margin_ms = margin_ms
+        self._visible_ms = visible_ms
 
     def has_passed(self, tier: str, homes: Collection[str], need_ms: int) -> bool:
         """Say whether a tier has surely read all that was in the logs of some clusters at a time.
@@ -99,7 +102,7 @@ class Flow:
             if not ways:
                 return False
             for reads, at_ms in ways:
-                if at_ms is None or reads.passed_ms(at_ms + self._margin_ms) is None:
+                if at_ms is None or reads.passed_ms(at_ms + self._visible_ms) is None:
                     return False
         return True
 
@@ -111,7 +114,7 @@ class Flow:
                 at_ms = times.get(mirror.source)
                 if mirror.source not in times or mirror.home == home:
                     continue
-                passed_ms = None if at_ms is None else mirror.passed_ms(at_ms + self._margin_ms)
+                passed_ms = None if at_ms is None else mirror.passed_ms(at_ms + self._visible_ms)
                 known_ms = times.get(mirror.home, 0)
                 times[mirror.home] = None if passed_ms is None or known_ms is None else max(passed_ms, known_ms)
         return times

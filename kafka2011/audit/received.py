@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MARGIN_MS = 60_000
 DEFAULT_DEAD_AFTER_MS = 3_600_000
+DEFAULT_FLUSH_MS = 10_000
+"""Brokers flush every three seconds unless told otherwise, and at once where somebody waits to read."""
 REMOVED = "removed reports"
 """The name that an operator accepts when reports were deleted from the topic audit before they were read."""
 AGAIN_MS = 1_800_000
@@ -66,10 +68,20 @@ class AuditScan:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How far apart clocks may be, and how long an instance may be silent before it counts as dead."""
+    """How far apart clocks may be, and how long an instance may be silent before it counts as dead.
+
+    Among times of one ZooKeeper only `flush_ms` matters, the time until what was sent can be read, and never more than
+    the margin.
+    """
 
     margin_ms: int = DEFAULT_MARGIN_MS
     dead_after_ms: int = DEFAULT_DEAD_AFTER_MS
+    flush_ms: int = DEFAULT_FLUSH_MS
+
+    @property
+    def visible_ms(self) -> int:
+        """How long it may take, by one clock, until what was sent can be read."""
+        return min(self.flush_ms, self.margin_ms)
 
 
 DEFAULT_RULES = Rules()
@@ -347,7 +359,7 @@ class ReceivedReports:
         for home in {progress.home for progress in every} - {scan.home, ""}:
             has_ended = home in self._copies and self._has_ended(home, self._copies[home])
             until[home] = scan.at_ms if has_ended else self._copied_ms(home, scan, rules, seen)
-        return [progress for progress in every if _is_older(progress, scan, until, rules.margin_ms)]
+        return [progress for progress in every if _is_older(progress, scan, until, rules)]
 
     def _reached(self, progress_reports: Sequence[ProgressReport]) -> list[ProgressReport]:
         """Return those that name ends of all partitions up to which everything is reported by now."""
@@ -380,18 +392,19 @@ def _is_all(ends: Ends, reached: int) -> bool:
     return ends.end is not None and (ends.end == ends.start or reached >= ends.end)
 
 
-def _is_older(progress: ProgressReport, scan: AuditScan, until: Mapping[str, int | None], margin_ms: int) -> bool:
+def _is_older(progress: ProgressReport, scan: AuditScan, until: Mapping[str, int | None], rules: Rules) -> bool:
     """Say whether it was said a margin before a scan, or `until` when its home is copied.
 
     That is by the same ZooKeeper's time, if it is known.
     """
     if progress.home in until:
         until_ms = until[progress.home]
-        said_ms = progress.at_ms if progress.clock_ms is None else progress.clock_ms
-        return until_ms is not None and said_ms <= until_ms - margin_ms
+        if until_ms is None or progress.clock_ms is None:
+            return until_ms is not None and progress.at_ms <= until_ms - rules.margin_ms
+        return progress.clock_ms <= until_ms - rules.visible_ms
     if progress.clock_ms is not None and scan.clock_ms is not None:
-        return progress.clock_ms <= scan.clock_ms - margin_ms
-    return progress.at_ms <= scan.at_ms - margin_ms
+        return progress.clock_ms <= scan.clock_ms - rules.visible_ms
+    return progress.at_ms <= scan.at_ms - rules.margin_ms
 
 
 def _at(progress_report: ProgressReport) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.expected import ExpectedReports
-from kafka2011.audit.reader import AuditReader
+from kafka2011.audit.reader import AuditReader, zookeeper_ms
 from kafka2011.audit.received import AGAIN_MS, ReceivedReports, Rules
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace, until_when
@@ -40,7 +40,8 @@ def judgeable_until_ms(rules: Rules, now_ms: int) -> int:
 
 def earlier_clock_ms(client: ZkClient) -> int:
     """Return the earlier of this machine's time and ZooKeeper's, in ms since 1970. Raises ZkError."""
-    return min(int(SYSTEM_CLOCK.wall_s() * 1000), AuditNodes(client).clock_ms())
+    here_ms, there_ms = int(SYSTEM_CLOCK.wall_s() * 1000), zookeeper_ms(client)
+    return here_ms if there_ms is None else min(here_ms, there_ms)
 
 
 class Scope(NamedTuple):

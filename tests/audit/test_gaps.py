@@ -16,8 +16,8 @@ from kafka2011.audit.verdict import Verdict, judge
 from zk.cluster import TopicPartition
 
 TOPIC = "views"
-MARGIN_MS = 100
-RULES = Rules(margin_ms=MARGIN_MS, dead_after_ms=10_000)
+FLUSH_MS = 100
+RULES = Rules(margin_ms=500, dead_after_ms=10_000, flush_ms=FLUSH_MS)
 SCAN = AuditScan(at_ms=9000, clock_ms=9000, home="offline")
 WHERE = TopicPartition(TOPIC, 0, 0)
 LATE = "tier {} lacks messages that it may not have come to yet"
@@ -66,8 +66,8 @@ class Tiers:
 
 @pytest.mark.parametrize(
     ("counted_ms", "ends_ms", "is_gap"),
-    [(500, 599, False), (500, 600, True), (None, 300, True)],
-    ids=["it looked before", "it looked a margin later", "from a release that says no time"],
+    [(500, 599, False), (500, 600, True), (None, 700, True)],
+    ids=["it looked before", "it looked once it was flushed", "from a release that says no time"],
 )
 def test_a_gap_needs_a_look_after_the_messages_were_in_the_log(
     counted_ms: int | None, ends_ms: int, is_gap: bool
@@ -89,9 +89,9 @@ def test_what_comes_by_a_mirror_is_lost_only_after_the_mirror_had_it() -> None:
     tiers.publish("live", day_ms)
     tiers.read("load", "offline", 800, 900)
     assert tiers.late("load") == [LATE.format("load")], "nobody says that it copies this topic"
-    tiers.mirror("live", "offline", day_ms + MARGIN_MS - 1, 500)
+    tiers.mirror("live", "offline", day_ms + FLUSH_MS - 1, 500)
     assert tiers.late("load") == [LATE.format("load")], "the mirror has looked too early"
-    tiers.mirror("live", "offline", day_ms + MARGIN_MS, 701, 6)
+    tiers.mirror("live", "offline", day_ms + FLUSH_MS, 701, 6)
     assert tiers.late("load") == [LATE.format("load")], "the loader has looked before the mirror said so"
     tiers.read("load", "offline", 801, 901)
     assert len(tiers.judge("load").gaps) == 1
@@ -135,11 +135,11 @@ def test_what_was_just_said_does_not_count_yet() -> None:
     """What it speaks of may be in partitions that the scan had read before. That goes by the time of one ZooKeeper."""
     tiers = Tiers()
     tiers.publish("offline", 500)
-    tiers.read("load", "offline", 600, 9000 - MARGIN_MS + 1)
+    tiers.read("load", "offline", 600, 9000 - FLUSH_MS + 1)
     found = tiers.judge("load")
     assert (found.gaps, [unknown.why for _, unknown in found.unknowns]) == (
         [],
         ["tier load has not said that it has read all of topic views"],
     )
-    tiers.read("load", "offline", 601, 9000 - MARGIN_MS)
+    tiers.read("load", "offline", 601, 9000 - FLUSH_MS)
     assert len(tiers.judge("load").gaps) == 1

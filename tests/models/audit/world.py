@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 WINDOW_MS = 10
 WINDOWS = Windows(WINDOW_MS, 0)
-RULES = Rules(margin_ms=60, dead_after_ms=400)
+RULES = Rules(margin_ms=60, dead_after_ms=400, flush_ms=20)
 AGAIN_MS = BACK_MS = 200
 """So long before the windows that it wants a reader of reports begins, and it wants them from so long before."""
 WILD_MS = 150
