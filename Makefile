@@ -115,6 +115,12 @@ bench-rivals: ## install the systems that benchmarks measure beside this one, as
 dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere; the same bytes from the same sources
 	@$(PYTHON) scripts/make_dist.py dist
 
+.PHONY: release
+release: setup-test ## make dist/ for a package index: wheels that need no compiler, for x86_64 and aarch64, and the source
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-input ".[release]"
+	@$(PYTHON) scripts/make_dist.py dist --release
+	@.venv/bin/auditwheel show dist/*x86_64.whl && .venv/bin/auditwheel show dist/*aarch64.whl
+
 .PHONY: docs
 docs: setup-test ## write the tables of settings and commands into docs/ again
 	@$(PYTHON) scripts/update_docs.py

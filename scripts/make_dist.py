@@ -1,5 +1,8 @@
 """Makes wheel and source archive, the same bytes from the same sources: `python scripts/make_dist.py DIRECTORY`.
 
+With `--release` the wheels are those of an index, which need no compiler where they are installed: for each machine in
+MACHINES, on Linux with glibc 2.17 or later, compiled by Zig (the extra `release`), which brings that glibc's headers.
+
 Neither names, times, owners and rights of files here, nor where this is, are in them. All times are
 SOURCE_DATE_EPOCH's, or else the last commit's. The wheel's C code is the same where compiler and Python are.
 """
@@ -15,9 +18,16 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "setup.py", "kafka2011", "pyspark_kafka2011", "zk")
+MACHINES = ("x86_64", "aarch64")
+GLIBC = "2.17"
+"""That of manylinux2014."""
 FIRST_S = 315_532_800
 """The time that zip archives begin with: what has no other gets it."""
 
@@ -44,17 +54,16 @@ def copy_sources(into: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def build(source: Path, into: Path, at_s: int) -> None:
-    """Build both archives there."""
+def build(source: Path, into: Path, at_s: int, kinds: Sequence[str], **compiler: str) -> None:
+    """Build a wheel and a source archive there, or one of them."""
     flags = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={source}=.".strip()
-    environ = os.environ | {"SOURCE_DATE_EPOCH": str(at_s), "CFLAGS": flags, "PYTHONHASHSEED": "0"}
+    environ = os.environ | {"SOURCE_DATE_EPOCH": str(at_s), "CFLAGS": flags, "PYTHONHASHSEED": "0"} | compiler
     command = [
         sys.executable,
         "-m",
         "build",
         "--no-isolation",
-        "--sdist",
-        "--wheel",
+        *(f"--{kind}" for kind in kinds),
         "--outdir",
         str(into),
         str(source),
@@ -81,8 +90,19 @@ def pack_again(archive: Path, at_s: int) -> None:
         zipped.write(packed.getvalue())
 
 
-def main(into: Path) -> None:
-    """Make both archives in a directory, which is emptied first."""
+def build_for(machine: str, source: Path, into: Path, at_s: int) -> None:
+    """Build the wheel of an index for a kind of machine, which need not be this one's."""
+    compiler = f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+    shutil.rmtree(source / "build", ignore_errors=True)
+    platform = f"linux-{machine}"
+    build(source, into, at_s, ["wheel"], CC=compiler, LDSHARED=f"{compiler} -shared", _PYTHON_HOST_PLATFORM=platform)
+    [wheel] = into.glob(f"*-linux_{machine}.whl")
+    tags = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", f"manylinux2014_{machine}", str(wheel)]
+    subprocess.run(tags, check=True)  # noqa: S603 (ours)
+
+
+def main(into: Path, *, is_release: bool) -> None:
+    """Make the archives in a directory, which is emptied first."""
     at_s = made_at_s()
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
@@ -90,10 +110,12 @@ def main(into: Path) -> None:
         source = Path(work, "source")
         source.mkdir()
         copy_sources(source)
-        build(source, into, at_s)
+        build(source, into, at_s, ["sdist"] if is_release else ["sdist", "wheel"])
+        for machine in MACHINES if is_release else ():
+            build_for(machine, source, into, at_s)
     [archive] = into.glob("*.tar.gz")
     pack_again(archive, at_s)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), is_release="--release" in sys.argv)
