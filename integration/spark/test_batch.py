@@ -71,6 +71,23 @@ def test_ranges_are_cut_for_more_tasks(filled: tuple[str, list[bytes]], read: Ca
     assert values(frame) == sent
 
 
+def test_assigned_partitions_are_read_in_tasks_of_a_bounded_size(
+    filled: tuple[str, list[bytes]], read: Callable[..., DataFrame]
+) -> None:
+    """And by a time for each partition: all of these were written since 1970."""
+    topic, sent = filled
+    names = ["0-1", "1-0"]
+    options = {
+        "subscribe": None,
+        "assign": json.dumps({topic: names}),
+        "startingOffsetsByTimestamp": json.dumps({topic: dict.fromkeys(names, 1)}),
+        "maxBytesPerPartition": 9000,
+    }
+    frame = read(topic, **options)
+    assert frame.rdd.getNumPartitions() > 2
+    assert values(frame) == [value for value in sent if value.startswith((b"0-1-", b"1-0-"))]
+
+
 def test_brokers_can_be_listed(
     filled: tuple[str, list[bytes]], read: Callable[..., DataFrame], cluster: LocalCluster
 ) -> None:

@@ -168,4 +168,4 @@ def open_lookup(options: ReadOptions) -> PartitionLookup:
     """Return the lookup that the options ask for. Raises ZkError."""
     if options.zk_connect:
         return RegistryLookup.connect(options)
-    return ListedLookup(options.broker_list, options.subscribe, options.socket_timeout_ms)
+    return ListedLookup(options.broker_list, options.topics, options.socket_timeout_ms)

@@ -85,7 +85,8 @@ class SparkBatchReader(DataSourceReader):
 
         with OffsetLookup(self._options) as lookup:
             ranges = resolve_batch(self._options, lookup, self.keeps)
-            tasks = plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options))
+            max_bytes = self._options.max_bytes_per_partition
+            tasks = plan(lookup, ranges, self._options.min_partitions, DataLoss(self._options), max_bytes)
         return [InputPartition(task) for task in tasks]
 
     def keeps(self, partition: TopicPartition) -> bool:  # noqa: ARG002 (FilteringReader's matter)

@@ -9,6 +9,7 @@ import logging
 import time
 from bisect import bisect_right
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -72,17 +73,19 @@ class OffsetLookup(Closing):
 
     def cluster(self) -> Cluster:
         """Return the present brokers and wanted partitions."""
-        self._cluster = self._persist(lambda: self._partitions.cluster(self._options.wants), ZkUnavailable)
+        self._cluster = self._persist(self._read_cluster, ZkUnavailable)
         return self._cluster
 
     def committed(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return what the group of the options has committed of some topics."""
         names = list(topics)
-        return self._persist(lambda: self._partitions.committed(self._options.groupid, names), ZkUnavailable)
+        committed = self._persist(lambda: self._partitions.committed(self._options.groupid, names), ZkUnavailable)
+        return {partition: offset for partition, offset in committed.items() if self._options.reads(partition)}
 
     def remembered(self) -> set[TopicPartition]:
         """Return the wanted partitions that any group has ever committed; they may be gone."""
-        return self._persist(lambda: self._partitions.remembered(self._options.wants), ZkUnavailable)
+        remembered = self._persist(lambda: self._partitions.remembered(self._options.wants), ZkUnavailable)
+        return set(filter(self._options.reads, remembered))
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets to the group of the options. Does not wait: raises GroupInUse, ZkError."""
@@ -90,8 +93,12 @@ class OffsetLookup(Closing):
 
     def refresh(self) -> Cluster:
         """Return the present brokers and wanted partitions. Does not wait: raises ZkUnavailable."""
-        self._cluster = self._partitions.cluster(self._options.wants)
+        self._cluster = self._read_cluster()
         return self._cluster
+
+    def _read_cluster(self) -> Cluster:
+        cluster = self._partitions.cluster(self._options.wants)
+        return replace(cluster, partitions=tuple(filter(self._options.reads, cluster.partitions)))
 
     def last_cluster(self) -> Cluster:
         """Return the present brokers and wanted partitions, or the last known ones while ZooKeeper does not answer.

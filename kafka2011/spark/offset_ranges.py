@@ -103,11 +103,31 @@ def from_json(text: str, least: int = 0) -> Offsets:
         raise ValueError(f"{text[:200]!r} is not JSON: {error}") from error
 
 
+def partitions_from_json(text: str) -> tuple[TopicPartition, ...]:
+    """Read partitions from JSON text, `{"topic": ["0-1"]}`; sorted. Raises ValueError."""
+    try:
+        topics = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{text[:200]!r} is not JSON: {error}") from error
+    if not isinstance(topics, dict) or not all(isinstance(names, list) for names in topics.values()):
+        raise ValueError(f'{text[:200]!r} is not {{"topic": ["0-1"]}}')
+    return tuple(sorted(flatten({topic: dict.fromkeys(map(str, names), 0) for topic, names in topics.items()})))
+
+
+def partitions_to_json(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions as JSON text."""
+    nested = nest(dict.fromkeys(partitions, 0))
+    return json.dumps({topic: list(names) for topic, names in nested.items()})
+
+
 def _partition(topic: str, name: str) -> TopicPartition:
     try:
         return TopicPartition.from_znode_name(topic, name)
     except MalformedNode as error:
-        raise ValueError(f"topic {topic!r}: {name!r} is not {{broker id}}-{{partition}}") from error
+        raise ValueError(
+            f"topic {topic!r}: {name!r} is not {{broker id}}-{{partition}}: each broker counts its own partitions, and"
+            " offsets are positions in bytes"
+        ) from error
 
 
 def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | None]:

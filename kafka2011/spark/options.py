@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -16,7 +17,7 @@ from kafka2011.config.kinds import GROUP_NAME, MAX_INT64, ZK_CONNECT, Boolean, B
 from kafka2011.config.settings import Fallback, Settings, same_as, setting
 from kafka2011.errors import REGEX_ERRORS, ConfigError
 from kafka2011.message.topic import InvalidTopicError, validate_topic
-from kafka2011.spark.offset_ranges import from_json, to_json
+from kafka2011.spark.offset_ranges import from_json, partitions_from_json, partitions_to_json, to_json
 from kafka2011.topic_pattern import TopicPattern
 from kafka2011.wire.protocol import EARLIEST, LATEST
 from zk.cluster import (
@@ -29,9 +30,28 @@ NO_TIMESTAMP = -1
 OffsetSpec = int | Mapping[TopicPartition, int]
 """EARLIEST, LATEST, or an offset (which may be one of the two) for each partition."""
 
+PartitionTimes = tuple[tuple[TopicPartition, int], ...]
+"""A time in ms since the epoch for each partition."""
+
 _pattern = functools.cache(TopicPattern)
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
+
+
+def check_complete(key: str, missing: Collection[TopicPartition], values: str) -> None:
+    """Raise ConfigError where an option lacks partitions that it must name; `values` says what it has for each."""
+    if missing:
+        names = ", ".join(str(partition) for partition in sorted(missing))
+        raise ConfigError(f"{key} must name every partition ({values}); it lacks {names}")
+
+
+def times_of(key: str, times: PartitionTimes, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+    """Return the time of each of some partitions, None where no times are given. Raises ConfigError for one without."""
+    if not times:
+        return None
+    known, wanted = dict(times), set(partitions)
+    check_complete(key, wanted - known.keys(), "times are milliseconds since 1970")
+    return {partition: known[partition] for partition in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +78,72 @@ class OffsetsKind:
         return to_json(value)
 
 
+@dataclass(frozen=True, slots=True)
+class TimesKind:
+    """JSON with a time in ms since the epoch for each partition."""
+
+    def read(self, value: object) -> PartitionTimes:
+        """Return the times by partition, sorted. Raises ValueError."""
+        if isinstance(value, tuple):
+            return value  # read before
+        times = from_json(value) if isinstance(value, str) else {}
+        if not times:
+            raise ValueError(f'{value!r} names no partition, as {{"topic": {{"0-1": 1700000000000}}}} does')
+        return tuple(sorted(times.items()))
+
+    def write(self, value: PartitionTimes) -> str:
+        """Return the text that `read` turns into this value; none for no times."""
+        return to_json(dict(value)) if value else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsKind:
+    """JSON with the partitions of each topic."""
+
+    def read(self, value: object) -> tuple[TopicPartition, ...]:
+        """Return the partitions, sorted. Raises ValueError."""
+        if isinstance(value, tuple):
+            return value  # read before
+        partitions = partitions_from_json(value) if isinstance(value, str) else ()
+        if not partitions:
+            raise ValueError(f'{value!r} names no partition, as {{"topic": ["0-1"]}} does')
+        return partitions
+
+    def write(self, value: tuple[TopicPartition, ...]) -> str:
+        """Return the text that `read` turns into this value; none for no partitions."""
+        return partitions_to_json(value) if value else ""
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(\d{1,9})\s*([a-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class DurationKind:
+    """A time with its unit, as `15m`, in milliseconds."""
+
+    def read(self, value: object) -> int:
+        """Return the milliseconds. Raises ValueError."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value  # read before
+        match = _DURATION.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+        if match is None or match[2] not in _UNITS_MS:
+            raise ValueError(f"{value!r} is no time with a unit, such as 500ms, 30s, 15m or 1h")
+        return int(match[1]) * _UNITS_MS[match[2]]
+
+    def write(self, value: int) -> str:
+        """Return the text that `read` turns into this value."""
+        unit = next((unit for unit in ("h", "m", "s") if value and value % _UNITS_MS[unit] == 0), "ms")
+        return f"{value // _UNITS_MS[unit]}{unit}"
+
+
 _NO_COUNTS = "offsets are bytes here, so nothing counts messages"
 OF_SPARKS_CONNECTOR = {
-    "assign": "subscribe, with startingOffsets and endingOffsets that leave nothing of other partitions",
-    "endingoffsetsbytimestamp": "endingTimestamp",
     "groupidprefix": "groupid",
     "includeheaders": "no option: messages have no headers",
     "maxoffsetspertrigger": f"maxBytesPerTrigger: {_NO_COUNTS}",
-    "maxrecordsperpartition": f"minPartitions: {_NO_COUNTS}",
-    "maxtriggerdelay": "a trigger's processingTime",
-    "minoffsetspertrigger": f"a trigger's processingTime: {_NO_COUNTS}",
-    "startingoffsetsbytimestamp": "startingTimestamp",
-    "startingoffsetsbytimestampstrategy": "startingTimestamp",
+    "maxrecordsperpartition": f"maxBytesPerPartition: {_NO_COUNTS}",
+    "minoffsetspertrigger": f"minBytesPerTrigger: {_NO_COUNTS}",
     "kafka.bootstrap.servers": "zk.connect, where brokers are found, or broker.list",
     "kafka.group.id": "groupid",
 }
@@ -115,7 +189,9 @@ class ReadOptions(_Options):
     broker_list: tuple[Broker, ...] = setting(
         (), BrokerList(), "Fixed brokers, `id:host:port,...`, asked for their partitions one by one."
     )
-    subscribe: tuple[str, ...] = setting((), Topics(), "Topics to read, `topic,...`. Either this or subscribePattern.")
+    subscribe: tuple[str, ...] = setting(
+        (), Topics(), "Topics to read, `topic,...`. One of this, subscribePattern and assign."
+    )
     subscribe_pattern: str = setting(
         "", Text(), "A regex; topics whose whole name matches are read. Needs `zk.connect`.", key="subscribePattern"
     )
@@ -132,6 +208,21 @@ class ReadOptions(_Options):
         "Begin with the segment that was being written at this time, in ms since the epoch. Overrides the others.",
         key="startingTimestamp",
     )
+    starting_times: PartitionTimes = setting(
+        (),
+        TimesKind(),
+        'The same with a time for each partition: `{"topic": {"0-1": ms}}`. Overrides groupid and startingOffsets.',
+        key="startingOffsetsByTimestamp",
+    )
+    starting_strategy: str = setting(
+        "latest",
+        Choice(("latest", "error")),
+        "Where nothing was written since the time to begin with: begin at `latest`, or stop with an `error`.",
+        key="startingOffsetsByTimestampStrategy",
+    )
+    assign: tuple[TopicPartition, ...] = setting(
+        (), PartitionsKind(), 'Partitions to read, `{"topic": ["0-1", "1-0"]}`: no others of these topics.'
+    )
     groupid: str = setting(
         "",
         GROUP_NAME,
@@ -139,6 +230,12 @@ class ReadOptions(_Options):
     )
     min_partitions: int = setting(
         0, Integer(), "Cut ranges into at least this many tasks; 0: one task per partition.", key="minPartitions"
+    )
+    max_bytes_per_partition: int = setting(
+        0,
+        Integer(0, MAX_INT64),
+        "Cut ranges so that a task reads about this many bytes of a log at most; 0: no limit.",
+        key="maxBytesPerPartition",
     )
     fail_on_data_loss: bool = setting(
         True, Boolean(), "Stop when messages to be read are gone; else warn and go on.", key="failOnDataLoss"
@@ -181,8 +278,10 @@ class ReadOptions(_Options):
     def _check(self) -> None:
         if bool(self.zk_connect) == bool(self.broker_list):
             raise ConfigError("zk.connect or broker.list must be given for the kafka2011 source, one of them")
-        if bool(self.subscribe) == bool(self.subscribe_pattern):
-            raise ConfigError("subscribe or subscribePattern must be given for the kafka2011 source, one of them")
+        if sum(map(bool, (self.subscribe, self.subscribe_pattern, self.assign))) != 1:
+            raise ConfigError(
+                "subscribe, subscribePattern or assign must be given for the kafka2011 source, one of them"
+            )
         if self.broker_list and (self.subscribe_pattern or self.groupid):
             raise ConfigError("subscribePattern and groupid need zk.connect: brokers list neither topics nor groups")
         try:
@@ -190,11 +289,26 @@ class ReadOptions(_Options):
         except REGEX_ERRORS as error:
             raise ConfigError(f"subscribePattern {self.subscribe_pattern!r} is not a regex: {error}") from error
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are named, by `subscribe` or by `assign`."""
+        return self.subscribe or tuple(dict.fromkeys(partition.topic for partition in self.assign))
+
     def wants(self, topic: str) -> bool:
-        """Say whether a topic is subscribed to."""
-        if self.subscribe:
-            return topic in self.subscribe
-        return _pattern(self.subscribe_pattern).matches(topic)
+        """Say whether a topic is subscribed to, or has an assigned partition."""
+        if self.subscribe_pattern:
+            return _pattern(self.subscribe_pattern).matches(topic)
+        return topic in self.topics
+
+    def reads(self, partition: TopicPartition) -> bool:
+        """Say whether a partition is to be read, if it is there."""
+        return partition in self.assign if self.assign else self.wants(partition.topic)
+
+    def times(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Return by which time, in ms, to begin with each of some partitions; None where that does not go by time."""
+        if self.starting_timestamp >= 0:
+            return dict.fromkeys(partitions, self.starting_timestamp)
+        return times_of("startingOffsetsByTimestamp", self.starting_times, partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +329,12 @@ class BatchOptions(ReadOptions):
         "End after the segment that was being written at this time, in ms. Takes precedence over endingOffsets.",
         key="endingTimestamp",
     )
+    ending_times: PartitionTimes = setting(
+        (),
+        TimesKind(),
+        "The same with a time for each partition. Takes precedence over endingOffsets.",
+        key="endingOffsetsByTimestamp",
+    )
     push_filters: bool = setting(
         False,
         Boolean(),
@@ -226,6 +346,8 @@ class BatchOptions(ReadOptions):
     def _check(self) -> None:
         ReadOptions._check(self)
         begins = self.starting_offsets
+        if self.ending_timestamp >= 0 and self.ending_times:
+            raise ConfigError("endingTimestamp or endingOffsetsByTimestamp may be given, one of them")
         if begins == LATEST or (isinstance(begins, Mapping) and LATEST in begins.values()):
             raise ConfigError("startingOffsets: a batch cannot begin at latest")
 
@@ -241,6 +363,19 @@ class StreamOptions(ReadOptions):
         Integer(0, MAX_INT64),
         "Read about this many bytes of logs in a micro-batch, at least one message per partition; 0: all there is.",
         key="maxBytesPerTrigger",
+    )
+    min_bytes_per_trigger: int = setting(
+        0,
+        Integer(0, MAX_INT64),
+        "Wait with a micro-batch until there are this many bytes of logs, or maxTriggerDelay is over; 0: do not wait."
+        " With `availableNow` nothing waits.",
+        key="minBytesPerTrigger",
+    )
+    max_trigger_delay_ms: int = setting(
+        15 * 60_000,
+        DurationKind(),
+        "How long minBytesPerTrigger may delay a micro-batch after the one before, as `30s`, `15m` or `1h`.",
+        key="maxTriggerDelay",
     )
     commit_offsets: bool = setting(
         False,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka2011.errors import BrokerConnectionError, ConfigError, KafkaError, OffsetOutOfRangeError
 from kafka2011.spark.errors import BrokerAwayError, DataLossError, UnknownTopicError
 from kafka2011.spark.offset_ranges import OffsetRange, cuts, next_boundary, share_bytes, share_tasks, to_json
-from kafka2011.spark.options import BatchOptions
+from kafka2011.spark.options import BatchOptions, check_complete, times_of
 from kafka2011.spark.reader import PlannedRange
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from kafka2011.spark.cluster_lookup import Cluster
     from kafka2011.spark.lookup import Answers, OffsetLookup
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SPECIAL = "-2 is the earliest offset, -1 the latest"
 MAX_THREADS = 16
 """How many brokers are read from at once to cut ranges."""
 
@@ -146,7 +147,7 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
     """
     loss = DataLoss(options)
     cluster = lookup.cluster()
-    stored = {partition: offset for partition, offset in after.items() if options.wants(partition.topic)}
+    stored = {partition: offset for partition, offset in after.items() if options.reads(partition)}
     for topic in unknown_topics(options, cluster):
         if all(partition.topic != topic for partition in stored):
             raise UnknownTopicError(f"topic {topic} is unknown: no broker has ever registered it")
@@ -180,8 +181,8 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
 
 
 def unknown_topics(options: ReadOptions, cluster: Cluster) -> list[str]:
-    """Return the topics that are subscribed to by name and that nobody has ever registered."""
-    return [topic for topic in options.subscribe if topic not in cluster.topics]
+    """Return the topics that are named and that nobody has ever registered."""
+    return [topic for topic in options.topics if topic not in cluster.topics]
 
 
 def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offsets:
@@ -194,22 +195,22 @@ def resolve_stream_start(options: StreamOptions, lookup: OffsetLookup) -> Offset
     loss = DataLoss(options)
     cluster = lookup.cluster()
     present = set(cluster.partitions)
-    if options.starting_timestamp >= 0:
-        return births(lookup, present, options.starting_timestamp)
+    if (times := options.times(present)) is not None:
+        return _by_time(options, lookup, times)
     spec = options.starting_offsets
     assert spec is not None
     named = spec if isinstance(spec, Mapping) else {}
     _check_named(options, "startingOffsets", spec)
     given = {partition: offset for partition, offset in named.items() if offset >= 0}
     if options.groupid:
-        given |= lookup.committed(sorted({*options.subscribe, *filter(options.wants, cluster.topics)}))
-    for partition in sorted({*named, *given} - present):
+        given |= lookup.committed(sorted({*options.topics, *filter(options.wants, cluster.topics)}))
+    for partition in sorted({*named, *given, *options.assign} - present):
         if partition.broker_id in cluster.brokers:
             loss.report(_no_such_partition(partition))
             given.pop(partition, None)
     rest = present - given.keys()
     if isinstance(spec, Mapping):
-        _check_complete("startingOffsets", rest - spec.keys())
+        check_complete("startingOffsets", rest - spec.keys(), _SPECIAL)
         ends, away = lookup.await_ends(
             partition for partition in named.keys() - given.keys() if named[partition] == LATEST
         )
@@ -234,15 +235,40 @@ def births(lookup: OffsetLookup, partitions: Iterable[TopicPartition], since_ms:
     return offsets
 
 
+def _by_time(options: StreamOptions, lookup: OffsetLookup, times: Mapping[TopicPartition, int]) -> Offsets:
+    """Return where to begin with the partitions of a stream, each by its time, as far as their brokers answer."""
+    ends = answered(lookup.ends(times))
+    offsets: Offsets = {}
+    for time_ms in sorted(set(times.values())):
+        offsets |= births(lookup, [partition for partition in times if times[partition] == time_ms], time_ms)
+    _check_written_since(options, times, offsets, ends)
+    return offsets
+
+
+def _check_written_since(
+    options: ReadOptions,
+    times: Mapping[TopicPartition, int],
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    """Raise KafkaError for a partition in which nothing was written since its time, if that is asked for."""
+    if options.starting_strategy == "error":
+        for partition, begin in sorted(begins.items()):
+            if begin >= ends.get(partition, begin + 1):
+                raise KafkaError(
+                    f"nothing was written to {partition} since {times[partition]} ms. To begin at its end, set"
+                    " startingOffsetsByTimestampStrategy to latest"
+                )
+
+
 def _starting_offsets(
     options: BatchOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, int]:
     """Return where to begin with each partition: by time, by group, or by startingOffsets. May lie out of bounds."""
-    if options.starting_timestamp >= 0:
-        return {
-            partition: lookup.segment_at(partition, bounds[partition], options.starting_timestamp)[0]
-            for partition in bounds
-        }
+    if (times := options.times(bounds)) is not None:
+        begins = {where: lookup.segment_at(where, bounds[where], time_ms)[0] for where, time_ms in times.items()}
+        _check_written_since(options, times, begins, {partition: bounds[partition].latest for partition in bounds})
+        return begins
     committed: dict[TopicPartition, int] = {}
     if options.groupid:
         committed = lookup.committed(sorted({partition.topic for partition in bounds}))
@@ -255,11 +281,11 @@ def _starting_offsets(
 def _ending_offsets(
     options: BatchOptions, lookup: OffsetLookup, bounds: Mapping[TopicPartition, LogBounds]
 ) -> dict[TopicPartition, int]:
+    times = times_of("endingOffsetsByTimestamp", options.ending_times, bounds)
     if options.ending_timestamp >= 0:
-        return {
-            partition: lookup.segment_at(partition, bounds[partition], options.ending_timestamp)[1]
-            for partition in bounds
-        }
+        times = dict.fromkeys(bounds, options.ending_timestamp)
+    if times is not None:
+        return {where: lookup.segment_at(where, bounds[where], time_ms)[1] for where, time_ms in times.items()}
     return _by_spec("endingOffsets", options.ending_offsets, bounds, bounds)
 
 
@@ -271,7 +297,7 @@ def _by_spec(
 ) -> dict[TopicPartition, int]:
     chosen: dict[TopicPartition, int] = {}
     if not isinstance(spec, int):
-        _check_complete(key, set(partitions) - spec.keys())
+        check_complete(key, set(partitions) - spec.keys(), _SPECIAL)
     for partition in partitions:
         offset = spec if isinstance(spec, int) else spec[partition]
         if offset == EARLIEST:
@@ -281,19 +307,14 @@ def _by_spec(
     return chosen
 
 
-def _check_complete(key: str, missing: Collection[TopicPartition]) -> None:
-    if missing:
-        raise ConfigError(
-            f"{key} must name every partition (-2 is the earliest offset, -1 the latest); it lacks"
-            f" {', '.join(str(partition) for partition in sorted(missing))}"
-        )
-
-
 def _check_named(options: ReadOptions, key: str, spec: OffsetSpec | None) -> None:
     if isinstance(spec, Mapping):
         for topic in sorted({partition.topic for partition in spec}):
             if not options.wants(topic):
                 raise ConfigError(f"{key} names topic {topic}, which is not subscribed to")
+        for partition in sorted(spec):
+            if not options.reads(partition):
+                raise ConfigError(f"{key} names {partition}, which is not assigned")
 
 
 def _no_such_partition(partition: TopicPartition) -> str:
@@ -302,12 +323,11 @@ def _no_such_partition(partition: TopicPartition) -> str:
 
 def _named(options: BatchOptions) -> set[TopicPartition]:
     """Return the partitions that the options name, whose brokers may be away."""
-    specs: list[object] = [options.ending_offsets]
-    if options.starting_timestamp < 0 and not options.groupid:
+    specs: list[object] = [options.ending_offsets, dict(options.starting_times), dict(options.ending_times)]
+    if options.starting_timestamp < 0 and not options.starting_times and not options.groupid:
         specs.append(options.starting_offsets)
-    return {
-        partition for spec in specs if isinstance(spec, Mapping) for partition in spec if options.wants(partition.topic)
-    }
+    named = {partition for spec in specs if isinstance(spec, Mapping) for partition in spec}
+    return {*options.assign, *filter(options.reads, named)}
 
 
 def _awaited(
@@ -332,7 +352,7 @@ def _awaited(
     for partition in sorted(wanted - present):
         if partition.broker_id in cluster.brokers:
             loss.report(_no_such_partition(partition))
-    for topic in options.subscribe:
+    for topic in options.topics:
         if all(partition.topic != topic for partition in present):
             present |= _await_topic(lookup, topic)
     return present
@@ -384,17 +404,21 @@ def _within(bounds: LogBounds, partition: TopicPartition, start: int, end: int, 
 
 
 def plan(
-    lookup: OffsetLookup, ranges: Iterable[OffsetRange], min_partitions: int, loss: DataLoss
+    lookup: OffsetLookup, ranges: Iterable[OffsetRange], min_partitions: int, loss: DataLoss, max_bytes: int = 0
 ) -> list[PlannedRange]:
     """Return the tasks that read the ranges; more than one for a range where `min_partitions` wants so many.
 
+    With `max_bytes` a task reads about so many at most.
     Ranges whose brokers do not come back in time are lost.
     """
     full = [offset_range for offset_range in ranges if offset_range.size_bytes]
     away = lookup.await_brokers(offset_range.topic_partition for offset_range in full)
     loss.report_away(away)
     there = [offset_range for offset_range in full if offset_range.topic_partition not in away]
-    tasks = share_tasks([offset_range.size_bytes for offset_range in there], min_partitions)
+    sizes = [offset_range.size_bytes for offset_range in there]
+    tasks = share_tasks(sizes, min_partitions)
+    if max_bytes:
+        tasks = [max(count, -(-size // max_bytes)) for count, size in zip(tasks, sizes, strict=True)]
     parts = _cut_all(lookup, dict(zip(there, tasks, strict=True)))
     return [
         PlannedRange(part, lookup.broker(offset_range.topic_partition))

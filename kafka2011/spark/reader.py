@@ -209,7 +209,10 @@ class RangeReader:
         if self._settings.corrupt_messages == "fail":
             hint = ""
             if self._offset == self._range.start:
-                hint = "; if it was given as an offset to start from, it is not one at which a message starts"
+                hint = (
+                    "; if it was given as an offset to start from, it is not one at which a message starts: offsets are"
+                    " positions in bytes here, not counts of messages"
+                )
             raise CorruptMessageError(f"corrupt message in {self._partition} at offset {self._offset}: {fault}{hint}")
         following = self._after_corrupt()
         self._note_corrupt(fault, following)

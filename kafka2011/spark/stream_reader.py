@@ -10,6 +10,7 @@ rows.
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -126,6 +127,7 @@ class StreamPlanner:
         self._given_up: set[TopicPartition] = set()  # which had no end to stop at
         self._latest: Offsets = {}
         self._looked_s = -LOOK_INTERVAL_S
+        self._planned_s = -math.inf  # when a micro-batch with something to read was planned last
         self._cluster: Cluster | None = None
         self._discovered_s = -DISCOVER_INTERVAL_S
         self._away_since_s: dict[TopicPartition, float] = {}
@@ -146,10 +148,24 @@ class StreamPlanner:
         for partition in begin:
             if end[partition] < begin[partition]:
                 self._loss.report(f"{partition} ends at {end[partition]}, but was read up to {begin[partition]}")
+        if self._is_early(begin, end):
+            return dict(start)
         if max_bytes is not None:
             end |= admit(self._lookup, begin, end, max_bytes, self._loss)
         end |= births(self._lookup, bounded.keys() - begin.keys(), since_ms)
         return mark(nest(end), since_ms)
+
+    def _is_early(self, begin: Offsets, end: Offsets) -> bool:
+        """Say whether a micro-batch waits for more, as minBytesPerTrigger and maxTriggerDelay ask."""
+        waiting_bytes = sum(end[partition] - offset for partition, offset in begin.items() if end[partition] > offset)
+        now_s = self._clock.monotonic_s()
+        options = self._options
+        is_late = now_s - self._planned_s >= options.max_trigger_delay_ms / 1000
+        if waiting_bytes < options.min_bytes_per_trigger and self._target is None and not is_late:
+            return True
+        if waiting_bytes:
+            self._planned_s = now_s
+        return False
 
     def stop_at_latest(self) -> None:
         """Let the query end where the logs end now. Raises KafkaError for a topic that nobody has ever had."""
@@ -175,7 +191,8 @@ class StreamPlanner:
             for partition in sorted(stop)
             if begin.get(partition, stop[partition]) < stop[partition]
         ]
-        return plan(self._lookup, ranges, self._options.min_partitions, self._loss)
+        max_bytes = self._options.max_bytes_per_partition
+        return plan(self._lookup, ranges, self._options.min_partitions, self._loss, max_bytes)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Commit offsets to the group. While that is impossible, the query goes on: a later commit covers it."""
@@ -199,6 +216,8 @@ class StreamPlanner:
         since_ms = None
         if options.starting_timestamp >= 0:
             since_ms = options.starting_timestamp
+        elif options.starting_times:
+            since_ms = min(time_ms for _, time_ms in options.starting_times)  # for those whose brokers are away now
         elif options.starting_offsets == LATEST:
             since_ms = int(self._clock.wall_s() * 1000)  # before brokers are asked: what comes from now on is read
         for topic in unknown_topics(options, self._discover()):
@@ -207,7 +226,7 @@ class StreamPlanner:
 
     def _wanted(self, begin: Offsets) -> Offsets:
         """Leave out topics that are no longer subscribed to: they keep their offsets, in case they come back."""
-        wanted = {partition: offset for partition, offset in begin.items() if self._options.wants(partition.topic)}
+        wanted = {partition: offset for partition, offset in begin.items() if self._options.reads(partition)}
         left = {partition.topic for partition in begin.keys() - wanted.keys()}
         if left - self._left:
             logger.warning("topics no longer subscribed to, and no longer read: %s", ", ".join(sorted(left)))

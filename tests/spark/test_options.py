@@ -47,8 +47,8 @@ def test_defaults_are_those_of_sparks_own_connector() -> None:
         ({"endingOffsets": "earliest"}, "endingOffsets: 'earliest' is not latest"),
         ({"endingOffsets": '{"views": {"0-1": -2}}'}, "not an offset of -1 or more"),
         ({"broker.list": "0:localhost:9092"}, "one of them"),
-        ({"subscribePattern": "v.*"}, "subscribe or subscribePattern"),
-        ({"subscribe": ""}, "subscribe or subscribePattern"),
+        ({"subscribePattern": "v.*"}, "subscribe, subscribePattern or assign"),
+        ({"subscribe": ""}, "subscribe, subscribePattern or assign"),
         ({"subscribe": "", "subscribePattern": "("}, "is not a regex"),
         ({"corruptMessages": "ignore"}, "not one of fail, skip, null"),
         ({"groupid": "a/b"}, "groupid"),
@@ -56,7 +56,15 @@ def test_defaults_are_those_of_sparks_own_connector() -> None:
         ({"maxoffsetspertrigger": "5"}, "Spark's own Kafka connector; here it is maxBytesPerTrigger"),
         ({"kafka.bootstrap.servers": "localhost:9092"}, "here it is zk.connect"),
         ({"kafka.fetch.max.bytes": "5"}, "here it is one of zk.connect, broker.list"),
-        ({"startingOffsetsByTimestamp": "{}"}, "here it is startingTimestamp"),
+        ({"startingOffsetsByTimestamp": "{}"}, "names no partition"),
+        ({"startingOffsetsByTimestamp": '{"views": {"0-1": -1}}'}, "not an offset of 0 or more"),
+        ({"endingTimestamp": "5", "endingOffsetsByTimestamp": '{"views": {"0-1": 5}}'}, "one of them"),
+        ({"assign": '{"views": ["0-1"]}'}, "one of them"),
+        ({"subscribe": "", "assign": '{"views": [1]}'}, "offsets are positions in bytes"),
+        ({"subscribe": "", "assign": '{"views": "0-1"}'}, "is not {"),
+        ({"subscribe": "", "assign": "{}"}, "names no partition"),
+        ({"minoffsetspertrigger": "5"}, "here it is minBytesPerTrigger: offsets are bytes here"),
+        ({"maxrecordsperpartition": "5"}, "here it is maxBytesPerPartition: offsets are bytes here"),
     ],
 )
 def test_a_wrong_option_is_an_error(options: dict[str, str], text: str) -> None:
@@ -115,3 +123,31 @@ def test_a_wrong_option_of_the_sink_is_an_error(options: dict[str, str], text: s
     with pytest.raises(ConfigError) as raised:
         WriteOptions.from_options({"zk.connect": "localhost:2181", **options})
     assert text in str(raised.value)
+
+
+def test_options_are_written_as_they_are_read() -> None:
+    """So that they can be shown, and given again."""
+    options = StreamOptions.from_options(
+        {
+            "zk.connect": "localhost:2181",
+            "assign": '{"views": ["1-0", "0-1"]}',
+            "startingOffsetsByTimestamp": '{"views": {"0-1": 5, "1-0": 6}}',
+            "maxTriggerDelay": "90 s",
+        }
+    )
+    one, two = TopicPartition("views", 0, 1), TopicPartition("views", 1, 0)
+    assert options.assign == (one, two)
+    assert options.topics == ("views",)
+    assert options.times([one]) == {one: 5}
+    assert options.max_trigger_delay_ms == 90_000
+    written = {item.key: item.kind.write(getattr(options, item.name)) for item in StreamOptions.settings()}
+    assert written["assign"] == '{"views": ["0-1", "1-0"]}'
+    assert written["startingOffsetsByTimestamp"] == '{"views": {"0-1": 5, "1-0": 6}}'
+    assert written["maxTriggerDelay"] == "90s"
+
+
+@pytest.mark.parametrize("text", ["15", "m", "15 weeks", "-1s", "1.5s"])
+def test_a_delay_has_a_unit(text: str) -> None:
+    """So nobody has to guess."""
+    with pytest.raises(ConfigError, match=r"maxTriggerDelay: .* is no time with a unit, such as 500ms"):
+        StreamOptions.from_options({**LEAST, "maxTriggerDelay": text})

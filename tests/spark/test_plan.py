@@ -367,3 +367,67 @@ def test_a_topic_that_nobody_knows_is_unknown_unless_it_was_read_before(cluster:
     with pytest.raises(KafkaError, match="topic gone is unknown"):
         go_on(cluster, {}, subscribe="gone")
     assert go_on(cluster, {gone: 7}, subscribe="gone").away == (gone,)
+
+
+def assigned(partitions: str) -> dict[str, str]:
+    """Return the options that name partitions alone."""
+    return {"subscribe": "", "assign": partitions}
+
+
+def test_assigned_partitions_alone_are_read(cluster: ClusterInMemory) -> None:
+    """Of several topics; offsets and groups of others do not matter."""
+    assert resolve(cluster, **assigned('{"views": ["1-0"], "clicks": ["0-0"]}')) == {TWO: (0, 1000), OTHER: (0, 1000)}
+    cluster.offsets = {ONE: 6500, TWO: 300}
+    only_two = assigned('{"views": ["1-0"]}')
+    assert resolve(cluster, groupid="reports", **only_two) == {TWO: (300, 1000)}
+    assert resolve(cluster, startingOffsets='{"views": {"1-0": 100}}', **only_two) == {TWO: (100, 1000)}
+    with pytest.raises(ConfigError, match="startingOffsets names views/0-0, which is not assigned"):
+        resolve(cluster, startingOffsets='{"views": {"0-0": 5100, "1-0": 100}}', **only_two)
+
+
+def test_an_assigned_partition_that_is_not_there_is_lost_data(cluster: ClusterInMemory) -> None:
+    """A broker that is away is waited for; one that is there has no such partition."""
+    with pytest.raises(DataLossError, match="views/0-7 is not there: broker 0 has no such partition"):
+        resolve(cluster, **assigned('{"views": ["0-0", "0-7"]}'))
+    cluster.away = {1}
+    with pytest.raises(DataLossError, match="views/1-0 is not there"):
+        resolve(cluster, **assigned('{"views": ["0-0", "1-0"]}'))
+    assert cluster.slept_s
+    away = assigned('{"views": ["0-0", "1-0"]}')
+    assert resolve(cluster, failOnDataLoss="false", **away) == {ONE: (5000, 8000)}
+    with pytest.raises(KafkaError, match="topic vews is unknown"):
+        resolve(cluster, **assigned('{"vews": ["0-0"]}'))
+
+
+def test_each_partition_may_have_a_time_of_its_own(cluster: ClusterInMemory) -> None:
+    """It goes before a group and startingOffsets, and names every partition."""
+    cluster.offsets = {ONE: 6500}
+    times = '{"views": {"0-0": 101, "1-0": 0}}'
+    assert resolve(cluster, groupid="reports", startingOffsetsByTimestamp=times) == {ONE: (6000, 8000), TWO: (0, 1000)}
+    assert resolve(cluster, endingOffsetsByTimestamp=times) == {ONE: (5000, 7000), TWO: (0, 1000)}
+    assert resolve(cluster, startingTimestamp="201", startingOffsetsByTimestamp=times)[ONE] == (7000, 8000)
+    with pytest.raises(ConfigError, match=r"startingOffsetsByTimestamp must name every partition \(times .* views/1-0"):
+        resolve(cluster, startingOffsetsByTimestamp='{"views": {"0-0": 101}}')
+
+
+def test_a_time_after_everything_is_the_end_or_an_error(cluster: ClusterInMemory) -> None:
+    """As startingOffsetsByTimestampStrategy says."""
+    late = '{"views": {"0-0": 301, "1-0": 0}}'
+    assert resolve(cluster, startingOffsetsByTimestamp=late)[ONE] == (8000, 8000)
+    for options in ({"startingOffsetsByTimestamp": late}, {"startingTimestamp": "301"}):
+        with pytest.raises(KafkaError, match="nothing was written to views/0-0 since 301 ms"):
+            resolve(cluster, startingOffsetsByTimestampStrategy="error", **options)
+    early = {"startingOffsetsByTimestamp": '{"views": {"0-0": 300, "1-0": 0}}'}
+    assert resolve(cluster, startingOffsetsByTimestampStrategy="error", **early)[ONE] == (7000, 8000)
+
+
+def test_a_task_reads_no_more_than_a_bound(cluster: ClusterInMemory) -> None:
+    """Ranges are cut where messages end; minPartitions may ask for more."""
+    read = BatchOptions.from_options({"zk.connect": "localhost:1", "subscribe": "views"})
+    lookup = cluster.lookup(read)
+    ranges = resolve_batch(read, lookup)
+    for bound, least in ((1000, 4), (250, 15), (0, 2)):
+        tasks = [task.offset_range for task in plan(lookup, ranges, 0, DataLoss(read), bound)]
+        assert len(tasks) >= least
+        assert all(task.size_bytes <= (bound + 100 if bound else 3000) for task in tasks)
+        assert sum(task.size_bytes for task in tasks) == 4000

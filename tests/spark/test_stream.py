@@ -448,3 +448,56 @@ def test_a_stream_looks_when_a_broker_says_that_there_is_more(
     clock.now_s += 1.0
     assert flatten(one.end(end, None))[TWO] == 1100
     assert [each[ONE] for each in watched] == [2000, 2100, 2100]
+
+
+def test_a_micro_batch_waits_for_enough_or_long_enough(cluster: ClusterInMemory) -> None:
+    """The first one of a query does not; nor does one that is to stop where the logs end now."""
+    one = planner(cluster, minBytesPerTrigger="300", maxTriggerDelay="30s")
+    start = begin(one)
+    end = one.end(start, None)
+    assert flatten(end) == {ONE: 2000, TWO: 1000}
+    cluster.logs[ONE].data += MESSAGE
+    assert one.end(end, None) == end
+    cluster.logs[TWO].data += MESSAGE * 2
+    enough = one.end(end, None)
+    assert flatten(enough) == {ONE: 2100, TWO: 1200}
+    cluster.logs[TWO].data += MESSAGE
+    looks = 0
+    while (late := one.end(enough, None)) == enough:
+        looks += 1
+    assert 0 < looks < 15  # of two seconds each, or more
+    assert flatten(late)[TWO] == 1300
+    cluster.logs[TWO].data += MESSAGE
+    one.stop_at_latest()
+    assert flatten(one.end(late, None))[TWO] == 1400
+
+
+def test_a_stream_of_assigned_partitions_reads_no_others(cluster: ClusterInMemory) -> None:
+    """A restart that assigns fewer keeps the offsets of the others."""
+    one = planner(cluster, subscribe="", assign='{"views": ["1-0"]}')
+    start = begin(one)
+    assert flatten(start) == {TWO: 0}
+    assert flatten(one.end(start, None)) == {TWO: 1000}
+    both = {"views": {"0-0": 1000, "1-0": 500}}
+    assert flatten(one.end(both, None)) == {ONE: 1000, TWO: 1000}
+    gone = planner(cluster, subscribe="", assign='{"views": ["1-0", "1-9"]}')
+    with pytest.raises(DataLossError, match="views/1-9 is not there"):
+        begin(gone)
+
+
+def test_a_stream_begins_with_each_partition_by_its_time(cluster: ClusterInMemory) -> None:
+    """One whose broker is away then begins no later than the earliest of these times."""
+    cluster.logs[ONE].times_ms = [100, 200]
+    cluster.logs[TWO].times_ms = [150]
+    times = '{"views": {"0-0": 101, "1-0": 150}}'
+    assert flatten(begin(planner(cluster, startingOffsetsByTimestamp=times))) == {ONE: 1000, TWO: 0}
+    cluster.away = {0}
+    one = planner(cluster, startingOffsetsByTimestamp=times)
+    start = begin(one)
+    assert flatten(start) == {TWO: 0}
+    cluster.away.clear()
+    assert flatten(one.end(start, None))[ONE] == 1000
+    late = {"startingOffsetsByTimestamp": '{"views": {"0-0": 201, "1-0": 0}}'}
+    assert flatten(begin(planner(cluster, **late))) == {ONE: 2000, TWO: 0}
+    with pytest.raises(KafkaError, match="nothing was written to views/0-0 since 201 ms"):
+        begin(planner(cluster, startingOffsetsByTimestampStrategy="error", **late))

@@ -29,6 +29,7 @@ _HELD_PER_WRITTEN = 4
 _CHOSEN = frozenset(
     {
         *("zk.connect", "broker.list", "subscribe", "subscribepattern", "groupid", "corruptmessages", "pushfilters"),
+        *("assign", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy", "endingoffsetsbytimestamp"),
         *("startingoffsets", "startingtimestamp", "endingoffsets", "endingtimestamp", "failondataloss"),
     }
 )
