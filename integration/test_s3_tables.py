@@ -6,6 +6,7 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,13 +15,15 @@ from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
 from kafka2011.warehouse import open_table
 from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.rows.widening import Widening
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.quarantine import open_quarantine
+from kafka2011.warehouse.table.rewriting import inexact, widen
 from kafka2011.warehouse.table.status import status_of
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.s3_server import s3_server
-from tests.support.tables import FIRST_MS, HOUR_MS, TOPIC, commit_of, load, race, rows_of, staged
+from tests.support.tables import FIRST_MS, HOUR_MS, SCHEMA, TOPIC, commit_of, load, race, rows_of, staged
 from tests.support.waiting import eventually
 from tests.support.warehouse import payloads_of, places_in
 
@@ -114,6 +117,32 @@ def test_a_commit_whose_answer_was_lost_is_there_once(table: TopicTable, server:
     load(table, [FIRST_MS])
     assert lost
     assert (offsets(), [each.number for each in table.commits()]) == ([0, 100], [1, 2])
+
+
+def test_a_column_is_rewritten_once_though_the_answer_was_lost(table: TopicTable, server: S3Server) -> None:
+    """The client asks again and is refused, by its own entry: the wider column is there."""
+    numbers = SCHEMA.append(pa.field("count", pa.int64()))
+    load(table, [FIRST_MS])
+    load(table, [FIRST_MS, FIRST_MS + 24 * HOUR_MS], numbers, count=[2**53, None])
+    version = table.delta().version() + 1
+    lost: list[str] = []
+
+    def loses(method: str, key: str) -> bool:
+        if method == "PUT" and key == f"{LOG}/{version:020d}.json" and not lost:
+            lost.append(key)
+            return True
+        return False
+
+    server.loses_answer_to = loses
+    wider = {"count": Widening(pa.float64())}
+    assert inexact(table, wider) == frozenset()
+    assert widen(table, wider)
+    assert lost
+    assert not widen(table, wider)
+    assert table.delta().version() == version
+    load(table, [FIRST_MS], SCHEMA.append(pa.field("count", pa.float64())), count=[0.5])
+    rows = open_table(WAREHOUSE, TOPIC).to_table(columns=["kafka2011_offset", "count"]).sort_by("kafka2011_offset")
+    assert rows["count"].to_pylist() == [None, 2.0**53, None, 0.5]
 
 
 def test_a_store_without_conditional_writes_is_refused(table: TopicTable, server: S3Server) -> None:

@@ -184,6 +184,12 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {"ETag": Object(body, 0).etag}, b""
         if self._is_refused():
             return _error(412, "PreconditionFailed")
+        if source := self.headers.get("x-amz-copy-source"):
+            copied = self.state.objects.get(unquote(source).lstrip("/"))
+            if copied is None:
+                return _error(404, "NoSuchKey")
+            self._store(copied.data)
+            return _xml(f"<CopyObjectResult><ETag>{escape(copied.etag)}</ETag></CopyObjectResult>")
         return self._store(body)
 
     def _is_refused(self) -> bool:

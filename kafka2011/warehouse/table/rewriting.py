@@ -41,6 +41,8 @@ class _Rewritten(NamedTuple):
 
     path: str
     made_ms: int
+    brought_bytes: int | None
+    """The size of the file that it is a copy of, if it is one."""
     metadata: pq.FileMetaData
     columns: pa.Schema
 
@@ -158,6 +160,9 @@ def _actions(table: TopicTable, rewritten: Sequence[_Rewritten], staging: str) -
     """Return what adds the files, once they are on disk."""
     with table.translated_errors():
         sizes = {status.path: status.size_bytes for status in table.files.secure(staging)} if rewritten else {}
+    for file in rewritten:
+        if file.brought_bytes is not None and sizes[file.path] != file.brought_bytes:
+            raise WarehouseError(f"{file.path} is a copy of {file.brought_bytes} bytes, and has {sizes[file.path]}")
     prefix = f"{table.path}/"
     return [
         data_file(file.path.removeprefix(prefix), sizes[file.path], file.made_ms, file.metadata, file.columns).action
@@ -173,11 +178,12 @@ def _rewritten(table: TopicTable, file: LiveFile, wider: Mapping[str, Widening],
             before = parquet.schema_arrow
             if not wider.keys() & set(before.names):
                 bring(table.files, f"{table.path}/{file.path}", table.files, target)
-                metadata, after = parquet.metadata, before
+                metadata, after, brought_bytes = parquet.metadata, before, file.size_bytes
             else:
+                brought_bytes = None
                 after = widened_schema(before, wider).remove_metadata()
                 metadata = _write(table, parquet, after, wider, target)
-    return _Rewritten(target, file.made_ms, metadata, after)
+    return _Rewritten(target, file.made_ms, brought_bytes, metadata, after)
 
 
 def _write(
