@@ -88,7 +88,9 @@ def test_port_in_use(new_broker: NewBroker) -> None:
         broker = new_broker({"port": port})
         broker.launch()
         assert broker.process.wait(30) == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in why_it_ended(broker)
+    why = why_it_ended(broker)
+    assert f"cannot listen on 127.0.0.1:{port}" in why
+    assert f"ss -ltnp 'sport = :{port}'" in why
     broker.start()  # and on that port, now that it is free
     assert broker.port == port
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import Counter
 from dataclasses import dataclass
@@ -134,7 +135,8 @@ class SocketServer:
             listening.listen(LISTEN_BACKLOG)
         except OSError as error:
             listening.close()
-            raise KafkaError(f"cannot listen on {self._host}:{port}: {error}") from error
+            hint = f" (ss -ltnp 'sport = :{port}' shows by whom)" if error.errno == errno.EADDRINUSE else ""
+            raise KafkaError(f"cannot listen on {self._host}:{port}: {error}{hint}") from error
         return listening
 
     def stop_accepting(self) -> None:
