@@ -103,11 +103,13 @@ def test_the_driver_is_killed_before_every_call_of_a_commit(loading: Loading) ->
 
 
 def test_the_counts_of_killed_loads_are_counted_once(loading: Loading) -> None:
-    """The audit sees every event once in the warehouse, whatever was reported by loads that died."""
-    for step in (Step.COUNTED, Step.COMMITTING, Step.COMMITTED):
+    """The audit sees every event once in the warehouse, and is never content before all of them are there."""
+    where = ("--zookeeper", loading.zk_connect)
+    compare = ["audit", *where, "--tiers", "producer,warehouse", "--grace", "0"]
+    for step in (*Step, *Step):
         loading.publish(4000)
         loading.die_at(step, "warehouse")
-    where = ("--zookeeper", loading.zk_connect)
+        assert (main(compare) == 0) == (step is Step.REPORTED), step
     loading.publish(4000)
     assert main(["load", *where, "--warehouse", loading.warehouse, "--topic", "views", "--audit", "warehouse"]) == 0
     assert main(["audit", *where, "--tiers", "producer,warehouse", "--grace", "0", "--strict"]) == 0

@@ -14,6 +14,7 @@
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
     /audit/clock                                        persistent  written to learn ZooKeeper's time
+    /audit/tables/{topic}/{tier}                        persistent  which table reports a topic as a tier
     /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
     /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
     /replicas/{id}/leader                               ephemeral   the replica that leads
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from zk.errors import InvalidName
 
@@ -44,6 +46,7 @@ SCHEMA_COMPATIBILITY = "/schemas/compatibility"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
 AUDIT_CLOCK = "/audit/clock"
+AUDIT_TABLES = "/audit/tables"
 REQUESTS = "/requests"
 REPLICAS = "/replicas"
 
@@ -168,6 +171,11 @@ def schema_number(topic_name: str, number: int) -> str:
 def audit_broker(broker_id: int) -> str:
     """Return where a broker is noted that may hold reports of the audit."""
     return f"{AUDIT_BROKERS}/{broker_id}"
+
+
+def audit_table(topic: str, tier: str) -> str:
+    """Return where it is noted which table reports a topic as a tier of the audit."""
+    return f"{AUDIT_TABLES}/{topic}/{quote(tier, safe='')}"
 
 
 def requests(broker_id: int) -> str:

@@ -19,11 +19,12 @@ from kafka2011.audit.windows import DEFAULT_GRACE_MS, Windows
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from kafka2011.audit.report import AuditReport
+    from kafka2011.audit.table_report import CommitKey
     from zk.cluster import TopicPartition
 
 
@@ -74,9 +75,20 @@ class WindowAccount(NamedTuple):
         return not any(count.has_gap or count.repeated or count.never_counted for count in self.tiers)
 
 
+class Counted(NamedTuple):
+    """What decides whether a report counts: see `ReceivedReports.belief`. `last_offset` is that of its messages."""
+
+    topic: str
+    tier: str
+    commit: CommitKey | None
+    where: TopicPartition | None
+    last_offset: int
+
+
 class _Entry(NamedTuple):
     """A report, and where its messages are in the file."""
 
+    counted: Counted
     tier: str
     partition: tuple[str, TopicPartition] | None
     messages: int
@@ -107,6 +119,11 @@ class Ledger:
         self._entries: dict[tuple[str, int], list[_Entry]] = defaultdict(list)
         self._sources: dict[str, bool] = {}  # by tier, in order of first appearance: whether it reads from no partition
         self._tiers_of: dict[str, set[str]] = defaultdict(set)
+        self._is_believed: Callable[[Counted], bool] = _always
+
+    def believe(self, is_believed: Callable[[Counted], bool]) -> None:
+        """Compare only the reports that count, from now on."""
+        self._is_believed = is_believed
 
     def add(self, report: AuditReport) -> bool:
         """Add a report; return False if it was added before. Raises MixedWindowsError."""
@@ -121,9 +138,11 @@ class Ledger:
             )
         self._seen.add(report.report_id)
         partition = None if report.where is None else (report.cluster, report.where)
-        self._entries[report.topic, report.start_ms].append(
-            _Entry(report.tier, partition, report.count, self._end, report.clock_ms or 0)
-        )
+        commit = None if report.part is None else report.part.commit
+        last_offset = -1 if report.places is None else int(report.places.offsets.max(initial=-1))
+        counted = Counted(report.topic, report.tier, commit, report.where, last_offset)
+        entry = _Entry(counted, report.tier, partition, report.count, self._end, report.clock_ms or 0)
+        self._entries[report.topic, report.start_ms].append(entry)
         self._sources[report.tier] = self._sources.get(report.tier, False) or partition is None
         self._tiers_of[report.topic].add(report.tier)
         self._file.seek(self._end)
@@ -172,7 +191,8 @@ class Ledger:
     def counted_by_ms(self, topic: str, start_ms: int, tier: str) -> int:
         """Return ZooKeeper's time by which all that a tier has counted of a window was in the log; 0 if unknown."""
         entries = self._entries.get((topic, start_ms), ())
-        return max((entry.clock_ms for entry in entries if entry.tier == tier), default=0)
+        believed = (entry for entry in entries if entry.tier == tier and self._is_believed(entry.counted))
+        return max((entry.clock_ms for entry in believed), default=0)
 
     def missing(self, topic: str, tier: str, until_ms: int) -> Iterator[tuple[int, int]]:
         """Yield each window of a topic that ends by a time, in order, and how many messages a tier misses in it.
@@ -200,7 +220,7 @@ class Ledger:
 
     def _read(self, entries: list[_Entry]) -> dict[str, _Tier]:
         by_tier: dict[str, dict[tuple[str, TopicPartition] | None, list[_Entry]]] = {}
-        for entry in entries:
+        for entry in filter(lambda entry: self._is_believed(entry.counted), entries):
             by_tier.setdefault(entry.tier, {}).setdefault(entry.partition, []).append(entry)
         return {tier: self._read_tier(partitions) for tier, partitions in by_tier.items()}
 
@@ -220,15 +240,8 @@ class Ledger:
         return _Tier(total, np.unique(np.concatenate(ids)))
 
 
-def is_before(report: AuditReport, offsets: Mapping[TopicPartition, int]) -> bool:
-    """Say whether a report counts nothing at these offsets of partitions, or beyond.
-
-    A loader takes only such reports of its own tier: a load that died may have reported more than the table has. What
-    it read of that again, the load that committed it has reported too.
-    """
-    if report.where is None or report.places is None:
-        return True
-    return bool((report.places.offsets < offsets.get(report.where, 0)).all())
+def _always(_: Counted) -> bool:
+    return True
 
 
 def _different(places: list[tuple[NDArray[np.int64], NDArray[np.int32]]]) -> int:

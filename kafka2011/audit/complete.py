@@ -44,15 +44,19 @@ def complete(
     """
     if not received.is_counted(topic):
         return None
+    ledger.believe(received.belief())
     unknowns = received.unknowns(topic, [tier] if read_ms is None else [], scan, from_ms, rules)
     if read_ms is not None:
+        unknowns += received.unknowns_of_table(topic, tier, rules, from_ms)
         unknowns.append(Unknown(read_ms - rules.margin_ms, f"tier {tier} has seen the ends of partitions then"))
     since_ms = min(unknown.since_ms for unknown in unknowns if unknown.since_ms is not None)
     wholly = tuple(unknown for unknown in unknowns if unknown.since_ms is None)
-    if wholly:
+    if wholly and (before_ms is None or scan.faults):
         return Complete(None if before_ms is None else min(before_ms, ledger.window_of(since_ms)), 0, wholly)
     through_ms = ledger.window_of(since_ms)
-    holding = tuple(unknown for unknown in unknowns if unknown.since_ms == since_ms)
+    if wholly and before_ms is not None:
+        through_ms = min(through_ms, before_ms)
+    holding = wholly or tuple(unknown for unknown in unknowns if unknown.since_ms == since_ms)
     for start_ms, missing in ledger.missing(topic, tier, through_ms):
         if missing:
             return Complete(start_ms, missing)

@@ -9,6 +9,7 @@ import numpy as np
 from kafka2011.audit.packing import pack, unpack
 from kafka2011.audit.progress_report import Acceptance, Ends, ProgressReport, Reported
 from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, MAX_REPORT_MESSAGES, OFFSET_TYPE, AuditReport, Places
+from kafka2011.audit.table_report import CommitKey, CommitPart, ListedCommit, TableDoubt, TableReport
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import EventDecoder
 from kafka2011.events.schemas import event_schema
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafka2011.events.codec import Event, Schemas
 
-    AnyReport = AuditReport | ProgressReport | Acceptance
+    AnyReport = AuditReport | ProgressReport | Acceptance | TableReport
 
 _NO_PLACES = Places(np.empty(0, OFFSET_TYPE), np.empty(0, INDEX_TYPE))
 _NOTHING_COUNTED = {"window_ms": 0, "window_start": 0, "count": 0, "ids": b""}
@@ -73,6 +74,82 @@ _PROGRESS_REPORT = {
     ],
 }
 
+_COMMIT_PART = {
+    "type": "record",
+    "name": "CommitPart",
+    "fields": [
+        {"name": "table", "type": "string", "doc": "id of the table, Delta's"},
+        {"name": "number", "type": "long", "doc": "of the commit"},
+        {"name": "attempt", "type": "string", "doc": "tells the commit from others of the same number"},
+        {"name": "part", "type": "int", "doc": "which of the reports of this commit, from 0 on, by window"},
+        {"name": "before", "type": ["null", "long"], "doc": "the window of the part before"},
+    ],
+}
+_SPAN_FIELDS = [
+    {"name": "broker_id", "type": "int"},
+    {"name": "partition", "type": "int"},
+    {"name": "start", "type": ["null", "long"]},
+    {"name": "end", "type": ["null", "long"]},
+]
+_TABLE_REPORT = {
+    "type": "record",
+    "name": "TableReport",
+    "fields": [
+        {"name": "table", "type": "string", "doc": "id of the table, Delta's"},
+        {"name": "generation", "type": "int", "doc": "grows when another table takes over the tier"},
+        {"name": "sequence", "type": "long", "doc": "the newest one has the largest"},
+        {"name": "at", "type": "long", "doc": "ms since 1970, by ZooKeeper's clock"},
+        {"name": "home", "type": "string", "doc": "id of the cluster that it is reported to"},
+        {"name": "version", "type": "long", "doc": "of the table, Delta's"},
+        {
+            "name": "commits",
+            "doc": "whose rows are in that version, newest first",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "ListedCommit",
+                    "fields": [
+                        {"name": "number", "type": "long"},
+                        {"name": "attempt", "type": "string"},
+                        {"name": "parts", "type": "int", "doc": "how many reports count it"},
+                        {"name": "last", "type": ["null", "long"], "doc": "the newest window that they count"},
+                    ],
+                },
+            },
+        },
+        {"name": "is_whole", "type": "boolean", "doc": "nothing came before the last one"},
+        {
+            "name": "doubts",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "TableDoubt",
+                    "fields": [
+                        {"name": "name", "type": "string", "doc": "that an operator accepts"},
+                        {"name": "until", "type": "long", "doc": "of events published before"},
+                        {"name": "why", "type": "string"},
+                        {"name": "is_removal", "type": "boolean", "doc": "of rows that were counted"},
+                    ],
+                },
+            },
+        },
+        {
+            "name": "reported",
+            "doc": "up to where the table has read each partition",
+            "type": {"type": "array", "items": {"type": "record", "name": "TableOffsets", "fields": _SPAN_FIELDS}},
+        },
+        {
+            "name": "earlier",
+            "doc": "up to where a release counted that named no commits",
+            "type": {"type": "array", "items": "TableOffsets"},
+        },
+        {"name": "ends_at", "type": ["null", "long"], "doc": "when the ends of partitions were asked for"},
+        {"name": "ends", "type": {"type": "array", "items": "TableOffsets"}},
+    ],
+}
+
 AUDIT_COUNT = event_schema(
     "AuditCount",
     {"name": "tier", "type": "string"},
@@ -113,6 +190,13 @@ AUDIT_COUNT = event_schema(
         "doc": "ZooKeeper's ms since 1970; all of it was so then",
     },
     {"name": "accepted", "type": ["null", "string"], "default": None, "doc": "of what nothing more is expected"},
+    {
+        "name": "part",
+        "type": ["null", _COMMIT_PART],
+        "default": None,
+        "doc": "of a table's commit, whose rows it counts",
+    },
+    {"name": "table", "type": ["null", _TABLE_REPORT], "default": None, "doc": "what a loader states of its table"},
     doc="What one counter has counted of one topic in one window, one more part of it, or what it says beside that.",
 )
 
@@ -127,6 +211,9 @@ def to_event(report: AnyReport, now_us: int, server: str) -> dict[str, Any]:
     if isinstance(report, Acceptance):
         nothing = {"tier": "", "instance": "", "topic": "", **_NOTHING_COUNTED, "window_start": report.at_ms}
         return {**head, "id": report.acceptance_id, **nothing, "accepted": report.accepted}
+    if isinstance(report, TableReport):
+        names = {"id": report.report_id, "tier": report.tier, "instance": report.table, "topic": report.topic}
+        return {**head, **names, **_NOTHING_COUNTED, "clock": report.clock_ms, "table": _table_fields(report)}
     head |= {
         "id": report.report_id,
         "tier": report.tier,
@@ -157,6 +244,36 @@ def _statement_fields(progress_report: ProgressReport) -> dict[str, Any]:
     }
 
 
+def _table_fields(report: TableReport) -> dict[str, Any]:
+    return {
+        "table": report.table,
+        "generation": report.generation,
+        "sequence": report.sequence,
+        "at": report.at_ms,
+        "home": report.home,
+        "version": report.version,
+        "commits": [
+            {"number": commit.number, "attempt": commit.attempt, "parts": commit.parts, "last": commit.last_ms}
+            for commit in report.commits
+        ],
+        "is_whole": report.is_whole,
+        "doubts": [
+            {"name": doubt.name, "until": doubt.until_ms, "why": doubt.why, "is_removal": doubt.is_removal}
+            for doubt in report.doubts
+        ],
+        "reported": list(map(_span, report.reported)),
+        "earlier": list(map(_span, report.earlier)),
+        "ends_at": report.ends_at_ms,
+        "ends": list(map(_span, report.ends)),
+    }
+
+
+def _part_fields(part: CommitPart | None) -> dict[str, Any] | None:
+    if part is None:
+        return None
+    return {**part.commit._asdict(), "part": part.number, "before": part.before_ms}
+
+
 def _span(span: Reported | Ends) -> dict[str, Any]:
     where, start, end = span
     return {"broker_id": where.broker_id, "partition": where.partition, "start": start, "end": end}
@@ -178,6 +295,7 @@ def _count_fields(report: AuditReport) -> dict[str, Any]:
         "offsets": pack(offsets[order].astype(OFFSET_TYPE, copy=False)),
         "indexes": pack(indexes[order].astype(INDEX_TYPE, copy=False)),
         "layout": _PACKED,
+        "part": _part_fields(report.part),
     }
 
 
@@ -193,6 +311,8 @@ def report_from(event: Event) -> AnyReport:
         if fields.get("accepted") is not None:
             accepted, at_ms = fields["accepted"], fields["window_start"]
             return Acceptance(accepted=accepted, at_ms=at_ms, acceptance_id=fields["id"])
+        if fields.get("table") is not None:
+            return _table_report_of(fields, fields["table"])
         if fields.get("statement") is not None:
             return _progress_report_of(fields, fields["statement"])
         return _report_of(fields)
@@ -229,6 +349,44 @@ def _progress_report_of(fields: dict[str, Any], progress: dict[str, Any]) -> Pro
     )
 
 
+def _table_report_of(fields: dict[str, Any], table: dict[str, Any]) -> TableReport:
+    def place(each: dict[str, Any]) -> tuple[TopicPartition, Any, Any]:
+        return TopicPartition(fields["topic"], each["broker_id"], each["partition"]), each["start"], each["end"]
+
+    if any(span["end"] is None for span in (*table["reported"], *table["earlier"])):
+        raise ValueError("a partition was read to an unknown offset")
+    return TableReport(
+        tier=fields["tier"],
+        topic=fields["topic"],
+        table=table["table"],
+        generation=table["generation"],
+        sequence=table["sequence"],
+        at_ms=table["at"],
+        home=table["home"],
+        version=table["version"],
+        commits=tuple(
+            ListedCommit(commit["number"], commit["attempt"], commit["parts"], commit["last"])
+            for commit in table["commits"]
+        ),
+        is_whole=table["is_whole"],
+        doubts=tuple(
+            TableDoubt(doubt["name"], doubt["until"], doubt["why"], doubt["is_removal"]) for doubt in table["doubts"]
+        ),
+        reported=tuple(Reported(*place(span)) for span in table["reported"]),
+        earlier=tuple(Reported(*place(span)) for span in table["earlier"]),
+        ends_at_ms=table["ends_at"],
+        ends=tuple(Ends(*place(span)) for span in table["ends"]),
+        clock_ms=fields.get("clock"),
+        report_id=fields["id"],
+    )
+
+
+def _part_of(part: dict[str, Any] | None) -> CommitPart | None:
+    if part is None:
+        return None
+    return CommitPart(CommitKey(part["table"], part["number"], part["attempt"]), part["part"], part["before"])
+
+
 def _report_of(fields: dict[str, Any]) -> AuditReport:
     count, window_ms, broker_id, partition = (fields[name] for name in ("count", "window_ms", "broker_id", "partition"))
     if count < 1 or window_ms < 1 or (broker_id is None) != (partition is None):
@@ -252,6 +410,7 @@ def _report_of(fields: dict[str, Any]) -> AuditReport:
         places=places,
         number=fields.get("number"),
         clock_ms=fields.get("clock"),
+        part=_part_of(fields.get("part")),
         report_id=fields["id"],
     )
 

@@ -16,17 +16,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kafka2011.audit.instance_reports import InstanceReports, ReportedOffsets
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
-from kafka2011.audit.reads import ClusterReads, PassedOffsets
+from kafka2011.audit.reads import ClusterReads, PassedOffsets, Read
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.reported_tables import ReportedTables, belief_of
+from kafka2011.audit.table_report import TableReport
+
+Said = TypeVar("Said", ProgressReport, TableReport)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from kafka2011.audit.compare import Counted
     from kafka2011.audit.progress_report import Ends
+    from kafka2011.audit.reported_tables import TableMark
     from zk.cluster import TopicPartition
 
 DEFAULT_MARGIN_MS = 60_000
@@ -37,6 +43,9 @@ REMOVED = "removed reports"
 """The name that an operator accepts when reports were deleted from the topic audit before they were read."""
 AGAIN_MS = 1_800_000
 """How far back complete windows are checked again: an instance whose clock is behind may be discovered late."""
+
+
+_NOT_READ = "tier {tier} has not said that it has read all of topic {topic}{where}"
 
 
 class Unknown(NamedTuple):
@@ -132,11 +141,18 @@ class ReceivedReports:
         self._readers: dict[tuple[str, str], dict[_Place, _Reader]] = defaultdict(dict)  # by topic and tier
         self._copies: dict[str, _Reader] = {}  # by the home cluster of the copied reports
         self._accepted: dict[str, int] = {}
+        self._tables: dict[tuple[str, str], ReportedTables] = {}  # by topic and tier
 
-    def add(self, report: AuditReport | ProgressReport | Acceptance) -> None:
+    def add(self, report: AuditReport | ProgressReport | Acceptance | TableReport) -> None:
         """Add a report or acceptance."""
         if isinstance(report, Acceptance):
             self._accepted[report.accepted] = max(report.at_ms, self._accepted.get(report.accepted, report.at_ms))
+            return
+        if isinstance(report, TableReport):
+            self._table(report).add(report)
+            return
+        if isinstance(report, AuditReport) and report.part is not None:
+            self._table(report).add_part(report.part, report.start_ms)
             return
         reports = self._instances[report.topic].setdefault(
             (report.tier, report.instance), InstanceReports(report.tier, report.instance)
@@ -156,16 +172,40 @@ class ReceivedReports:
     @property
     def topics(self) -> set[str]:
         """All topics in reports, except the topic audit itself."""
-        return self._instances.keys() - {AUDIT_TOPIC}
+        return (self._instances.keys() | {topic for topic, _ in self._tables}) - {AUDIT_TOPIC}
+
+    def tables_of(self, topic: str, tier: str) -> ReportedTables:
+        """Return what was received of the tables that a tier has loaded a topic into."""
+        return self._tables.get((topic, tier)) or ReportedTables(tier)
+
+    def belief(self) -> Callable[[Counted], bool]:
+        """Return what says whether a report counts, by all that was received until now.
+
+        Reports of a tier that reports its table count while their commit is in the table, as its newest report says.
+        """
+        return belief_of(self._tables, self._accepted)
+
+    def marks(self) -> dict[tuple[str, str], TableMark]:
+        """Return how far each table has come, by topic and tier."""
+        found = ((place, tables.mark(self._accepted)) for place, tables in self._tables.items())
+        return {place: mark for place, mark in found if mark is not None}
+
+    def gone_back(self, marks: Mapping[tuple[str, str], TableMark]) -> list[str]:
+        """Return the tiers in which something may count no more that did when these marks were made."""
+        found = ((place[1], self.tables_of(*place), mark) for place, mark in marks.items())
+        return sorted(tier for tier, tables, mark in found if tables.has_gone_back(mark, self._accepted))
 
     def tiers_of(self, topic: str) -> list[str]:
         """Return the tiers that reported on a topic, sorted."""
-        return sorted({reports.tier for reports in self._of(topic)})
+        return sorted(
+            {reports.tier for reports in self._of(topic)} | {tier for of, tier in self._tables if of == topic}
+        )
 
     @property
     def homes(self) -> set[str]:
         """The ids of the clusters that reports were published to first."""
-        return {reports.home for every in self._instances.values() for reports in every.values()}
+        of_tables = {home for tables in self._tables.values() for home in tables.homes}
+        return of_tables | {reports.home for every in self._instances.values() for reports in every.values()}
 
     @property
     def copied(self) -> dict[str, set[str]]:
@@ -181,7 +221,11 @@ class ReceivedReports:
 
     def readers_of(self, topic: str) -> dict[str, set[tuple[str, str]]]:
         """Return the tiers that read a topic: the name that each gives to a cluster, and the id of where it reports."""
-        return {tier: set(readers) for (name, tier), readers in self._readers.items() if name == topic}
+        found = {tier: set(readers) for (name, tier), readers in self._readers.items() if name == topic}
+        for (name, tier), tables in self._tables.items():
+            if name == topic and tables.is_reported:
+                found[tier] = {("", home) for home in tables.homes}
+        return found
 
     def names(self) -> set[str]:
         """Return the names that may be accepted: instances, partitions, and clusters whose reports come by a mirror."""
@@ -196,7 +240,8 @@ class ReceivedReports:
             for progress_report in reader.progress_reports.values()
             for partition_ends in progress_report.ends
         }
-        return instances | homes | partitions | {REMOVED}
+        tables = {name for tables in self._tables.values() for name in tables.names()}
+        return instances | homes | partitions | tables | {REMOVED}
 
     def last_said(self) -> dict[str, int]:
         """Return when instances, and mirrors of clusters, last reported their progress, by their own clocks, by name.
@@ -209,6 +254,7 @@ class ReceivedReports:
             for reports in every.values()
             if reports.last_ms is not None
         ]
+        said += [entry for tables in self._tables.values() for entry in tables.last_said().items()]
         said += [
             (home, each.at_ms) for home, reader in self._copies.items() for each in reader.progress_reports.values()
         ]
@@ -223,7 +269,10 @@ class ReceivedReports:
 
     def lost_reports(self, topic: str, tier: str, from_ms: int | None = None) -> int:
         """Return how many numbers of a tier's instances are missing in a topic."""
-        return sum(reports.missing(from_ms) for reports in self._of(topic) if reports.tier == tier)
+        tables = self._tables.get((topic, tier))
+        newest = None if tables is None else tables.newest(self._accepted)
+        of_table = 0 if tables is None or newest is None else tables.missing(newest, from_ms)
+        return of_table + sum(reports.missing(from_ms) for reports in self._of(topic) if reports.tier == tier)
 
     def unknowns(
         self,
@@ -244,7 +293,7 @@ class ReceivedReports:
                 unknown
                 for tier in tiers
                 if self.expected is None or tier in self.tiers_of(topic)  # else that is said with its cluster
-                for unknown in self.unknowns_of_tier(topic, tier, scan, rules)
+                for unknown in self.unknowns_of_tier(topic, tier, scan, rules, from_ms)
             ),
             *(() if self.expected is None else self.expected.unknowns(topic, self)),
         ]
@@ -256,12 +305,22 @@ class ReceivedReports:
         for (of_topic, tier), readers in self._readers.items():
             if of_topic == topic:
                 for (name, home), reader in readers.items():
-                    progress_reports = self._told(reader, scan, rules)
+                    progress_reports = self._told(reader.progress_reports.values(), scan, rules)
                     reads = map(PassedOffsets(progress_reports).read_of, self._reached(progress_reports))
                     found.append(ClusterReads(tier, ids.get(name, "") if name else home, home, reads))
+        for (of_topic, tier), tables in self._tables.items():
+            if of_topic == topic:
+                reached = self._of_table(tables, scan, rules)
+                for home in tables.homes:
+                    of_home = (report for report in reached if report.home == home)
+                    every = [Read(_at(report), report.clock_ms or 0) for report in of_home]
+                    found.append(ClusterReads(tier, home, home, every))
         return found
 
     # Inside ----------------------------------------------------------------------------------------------------------
+
+    def _table(self, report: AuditReport | TableReport) -> ReportedTables:
+        return self._tables.setdefault((report.topic, report.tier), ReportedTables(report.tier))
 
     def _of(self, topic: str) -> list[InstanceReports]:
         return list(self._instances.get(topic, {}).values())
@@ -279,6 +338,7 @@ class ReceivedReports:
     def _of_copies(self, topic: str, scan: AuditScan, rules: Rules) -> Iterator[Unknown]:
         """Yield the unknowns of (a) about clusters whose reports come by a mirror."""
         homes = {reports.home for reports in self._of(topic) if reports.home} | self._copies.keys()
+        homes |= {home for (of, _), tables in self._tables.items() if of == topic for home in tables.homes}
         for home in sorted(homes - {scan.home}):
             reader = self._copies.get(home)
             if reader is None:
@@ -315,8 +375,18 @@ class ReceivedReports:
                     why = "has said nothing since"
                 yield Unknown(through_ms, f"{reports.instance} {why}", reports.instance)
 
-    def unknowns_of_tier(self, topic: str, tier: str, scan: AuditScan, rules: Rules = DEFAULT_RULES) -> list[Unknown]:
+    def unknowns_of_tier(
+        self, topic: str, tier: str, scan: AuditScan, rules: Rules = DEFAULT_RULES, from_ms: int | None = None
+    ) -> list[Unknown]:
         """Return only what is unknown about a tier's reading: messages missing before them are lost."""
+        if from_ms is None:
+            from_ms = scan.since_ms
+        if self.tables_of(topic, tier).is_reported:
+            read = self._of_table(self.tables_of(topic, tier), scan, rules)
+            read_ms = max(map(_at, read), default=None)
+            until_ms = None if read_ms is None else read_ms - rules.margin_ms
+            not_read = Unknown(until_ms, _NOT_READ.format(tier=tier, topic=topic, where=""))
+            return [*self.unknowns_of_table(topic, tier, rules, from_ms), not_read]
         if any(reports.is_source for reports in self._of(topic) if reports.tier == tier):
             return []
         readers = self._readers.get((topic, tier))
@@ -330,9 +400,11 @@ class ReceivedReports:
         """Yield the unknowns of (c)."""
         for (name, home), reader in sorted(readers.items()):
             cluster = name or (home if len(readers) > 1 else "")
-            read_ms = max(map(_at, self._reached(self._told(reader, scan, rules))), default=None)
+            read_ms = max(
+                map(_at, self._reached(self._told(reader.progress_reports.values(), scan, rules))), default=None
+            )
             where = f" in {cluster}" if cluster else ""
-            why = f"tier {tier} has not said that it has read all of topic {topic}{where}"
+            why = _NOT_READ.format(tier=tier, topic=topic, where=where)
             yield Unknown(None if read_ms is None else read_ms - rules.margin_ms, why)
 
     def _has_ended(self, home: str, reader: _Reader) -> bool:
@@ -345,21 +417,44 @@ class ReceivedReports:
         reader = self._copies.get(home)
         if reader is None or home in seen:
             return None
-        return max(map(_at, self._reached(self._told(reader, scan, rules, seen | {home}))), default=None)
+        return max(
+            map(_at, self._reached(self._told(reader.progress_reports.values(), scan, rules, seen | {home}))),
+            default=None,
+        )
 
     def _told(
-        self, reader: _Reader, scan: AuditScan, rules: Rules, seen: frozenset[str] = frozenset()
-    ) -> list[ProgressReport]:
+        self, every: Collection[Said], scan: AuditScan, rules: Rules, seen: frozenset[str] = frozenset()
+    ) -> list[Said]:
         """Return what was said a margin before a scan: what it speaks of was on its way, or in partitions just read.
 
         What was said in another cluster has to be as much older than what is copied from there.
         """
-        every = reader.progress_reports.values()
         until: dict[str, int | None] = {}
         for home in {progress.home for progress in every} - {scan.home, ""}:
             has_ended = home in self._copies and self._has_ended(home, self._copies[home])
             until[home] = scan.at_ms if has_ended else self._copied_ms(home, scan, rules, seen)
         return [progress for progress in every if _is_older(progress, scan, until, rules)]
+
+    def unknowns_of_table(
+        self, topic: str, tier: str, rules: Rules = DEFAULT_RULES, from_ms: int | None = None
+    ) -> list[Unknown]:
+        """Return what is unknown about the table that a tier reports: of its counts, not how far it has read."""
+        tables = self.tables_of(topic, tier)
+        if not tables.is_reported:
+            return []
+        found = tables.unknowns(self._accepted, from_ms, rules.margin_ms)
+        return [Unknown(None, unknown.why, unknown.accept) for unknown in found]
+
+    def _of_table(self, tables: ReportedTables, scan: AuditScan, rules: Rules) -> list[TableReport]:
+        """Return the reports of a tier's table that name ends of all partitions up to which it has read by now."""
+        newest = tables.newest(self._accepted)
+        if newest is None:
+            return []
+        told = self._told(tables.reports(newest.table), scan, rules)
+        named = {ends.where for report in told for ends in report.ends}
+        wanted = {where for where in named if str(where) not in self._accepted}
+        reached = {reported.where: reported.end for reported in newest.reported}
+        return [report for report in told if _is_reached(report, wanted, reached)]
 
     def _reached(self, progress_reports: Sequence[ProgressReport]) -> list[ProgressReport]:
         """Return those that name ends of all partitions up to which everything is reported by now."""
@@ -379,7 +474,9 @@ class ReceivedReports:
 
 
 def _is_reached(
-    progress_report: ProgressReport, wanted: Iterable[TopicPartition], reached: Mapping[TopicPartition, int]
+    progress_report: ProgressReport | TableReport,
+    wanted: Iterable[TopicPartition],
+    reached: Mapping[TopicPartition, int],
 ) -> bool:
     """Say whether all partitions were reported to the ends that a progress report names."""
     if progress_report.ends_at_ms is None:
@@ -392,7 +489,9 @@ def _is_all(ends: Ends, reached: int) -> bool:
     return ends.end is not None and (ends.end == ends.start or reached >= ends.end)
 
 
-def _is_older(progress: ProgressReport, scan: AuditScan, until: Mapping[str, int | None], rules: Rules) -> bool:
+def _is_older(
+    progress: ProgressReport | TableReport, scan: AuditScan, until: Mapping[str, int | None], rules: Rules
+) -> bool:
     """Say whether it was said a margin before a scan, or `until` when its home is copied.
 
     That is by the same ZooKeeper's time, if it is known.
@@ -407,6 +506,6 @@ def _is_older(progress: ProgressReport, scan: AuditScan, until: Mapping[str, int
     return progress.at_ms <= scan.at_ms - rules.margin_ms
 
 
-def _at(progress_report: ProgressReport) -> int:
+def _at(progress_report: ProgressReport | TableReport) -> int:
     assert progress_report.ends_at_ms is not None
     return progress_report.ends_at_ms

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kafka2011.audit.table_report import CommitPart
     from zk.cluster import TopicPartition
 
 AUDIT_TOPIC = "audit"
@@ -50,8 +51,9 @@ class AuditReport:
     `cluster`, [start_offset, end_offset) is what was read while this was counted, and `places` has one for each
     message, but which of them is whose is not said: both are sets, and come back from the topic sorted.
     When it is unclear whether a report arrived, it is published again with the same `report_id`. `number` is its place
-    among the instance's reports on the topic (see `progress_report`); None in reports from before numbering. At
-    `clock_ms` by ZooKeeper of the cluster that it reports to, all of these messages were in the log; None if unknown.
+    among the instance's reports on the topic (see `progress_report`); None in reports from before numbering, and in
+    those of a table's commit, which have `part` instead (see `table_report`). At `clock_ms` by ZooKeeper of the cluster
+    that it reports to, all of these messages were in the log; None if unknown.
     """
 
     tier: str
@@ -67,6 +69,7 @@ class AuditReport:
     places: Places | None = None
     number: int | None = None
     clock_ms: int | None = None
+    part: CommitPart | None = None
     report_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka2011.audit.compare import Ledger
@@ -18,11 +19,13 @@ from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kafka2011.audit.expected import Heard
     from kafka2011.audit.pipeline import Pipeline
     from kafka2011.audit.received import AuditScan
+    from kafka2011.audit.reported_tables import TableMark
     from kafka2011.config import SimpleConsumerConfig
     from zk.client import ZkClient
 
@@ -67,7 +70,8 @@ class Scope(NamedTuple):
 class Outcome(NamedTuple):
     """The verdict, how many windows cannot be judged yet, their length, and how many reports were not readable.
 
-    `undeclared` is what was heard of beside what is declared, and `heard` what was heard of that.
+    `undeclared` is what was heard of beside what is declared, and `heard` what was heard of that. `tables` is how far
+    each table has come, by topic and tier.
     """
 
     verdict: Verdict
@@ -76,6 +80,7 @@ class Outcome(NamedTuple):
     unreadable: int
     undeclared: tuple[str, ...] = ()
     heard: frozenset[Heard] = frozenset()
+    tables: Mapping[tuple[str, str], TableMark] = MappingProxyType({})
 
 
 def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path | None = None) -> Outcome:
@@ -87,19 +92,23 @@ def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path
     if path is None:
         return _run(client, config, scope, None)[0]
     state = AuditState.load(path, scope.tiers or (), scope.topics, scope.from_ms, scope.digest)
-    outcome, reader = _run(client, config, scope, state)
+    outcome, reader, gone_back = _run(client, config, scope, state)
+    if gone_back:
+        logger.warning("tier %s counts less than when windows were judged for good: all is read again", gone_back[0])
+        state = None
+        outcome, reader, _ = _run(client, config, scope, None)
     tiers = scope.tiers or () if scope.pipeline is None else [tier.name for tier in scope.pipeline.tiers]
     if state is not None and (late := reader.late & set(tiers)):
         logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
         state = None
-        outcome, reader = _run(client, config, scope, None)
+        outcome, reader, _ = _run(client, config, scope, None)
     keep(outcome, reader.place, reader.scan.home, scope, state).save(path)
     return outcome
 
 
 def _run(
     client: ZkClient, config: SimpleConsumerConfig, scope: Scope, state: AuditState | None
-) -> tuple[Outcome, AuditReader]:
+) -> tuple[Outcome, AuditReader, list[str]]:
     from_ms = scope.from_ms
     if state is not None and state.until_ms is not None:
         from_ms = state.until_ms if from_ms is None else max(from_ms, state.until_ms)
@@ -129,11 +138,13 @@ def _run(
             state=None if state is None else state.ended_by(scope.until_ms),
         )
         window_ms = ledger.window_ms if ledger.topics or state is None else state.window_ms
-        outcome = Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable)
+        is_blind = state is not None and bool(reader.scan.faults)  # what it cannot read now may be what counts
+        tables = state.tables if state is not None and is_blind else received.marks()
+        outcome = Outcome(verdict, ledger.open_windows(scope.until_ms), window_ms, reader.unreadable, tables=tables)
         if expected is not None:
             others = tuple(expected.undeclared(expected.topics(scope.topics, received), received))
             outcome = outcome._replace(undeclared=others, heard=frozenset(expected.heard))
-        return outcome, reader
+        return outcome, reader, [] if state is None or is_blind else received.gone_back(state.tables)
 
 
 def expect(client: ZkClient, pipeline: Pipeline, zk_connect: str) -> ExpectedReports:
@@ -180,4 +191,5 @@ def keep(
         },
         pipeline=scope.digest,
         heard=outcome.heard,
+        tables=outcome.tables,
     )

@@ -1,7 +1,8 @@
 """The audit's state: one line for each window with a final verdict, and where in the topic `audit` it goes on.
 
 A verdict is final once nothing is unknown of the window and of all those of the half hour after it. Should a report of
-such a window come nevertheless, as when quarantined messages are loaded days later, everything is to be read again.
+such a window come nevertheless, as when quarantined messages are loaded days later, everything is to be read again; so
+it is when a table loses rows that were counted, or another table takes over its tier.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.expected import Heard
 from kafka2011.audit.received import AGAIN_MS
+from kafka2011.audit.reported_tables import TableMark
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _VERSION = 1
@@ -60,6 +62,8 @@ class AuditState:
     windows: Mapping[WindowAccount, bool] = field(default_factory=dict)
     pipeline: str = ""
     heard: frozenset[Heard] = frozenset()
+    tables: Mapping[tuple[str, str], TableMark] = field(default_factory=dict)
+    """By topic and tier, the table whose counts were believed."""
 
     def ended_by(self, until_ms: int) -> AuditState:
         """Return the same with only those windows that end by a time."""
@@ -122,6 +126,7 @@ class AuditState:
                 for account, is_gap in self.windows.items()
             ],
             **({"pipeline": self.pipeline, "heard": sorted(self.heard)} if self.pipeline else {}),
+            "tables": [[*place, *mark] for place, mark in sorted(self.tables.items())],
         }
 
     @classmethod
@@ -148,7 +153,14 @@ class AuditState:
             windows=windows,
             pipeline=pipeline,
             heard=frozenset(Heard(*map(str, heard)) for heard in document.get("heard", ())),
+            tables=dict(_mark(*mark) for mark in document.get("tables", [])),
         )
+
+
+def _mark(
+    topic: str, tier: str, table: str, number: int, attempt: str, removals: Sequence[str]
+) -> tuple[tuple[str, str], TableMark]:
+    return (str(topic), str(tier)), TableMark(str(table), int(number), str(attempt), tuple(map(str, removals)))
 
 
 def _number(value: Any) -> int | None:

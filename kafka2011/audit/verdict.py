@@ -49,6 +49,7 @@ def judge(
     where `state` ends, whose windows count as they were judged.
     """
     earlier: Mapping[WindowAccount, bool] = {} if state is None else state.windows
+    ledger.believe(received.belief())
     expected = received.expected
     unknowns: list[tuple[str, Unknown]] = []
     if expected is None:
@@ -75,7 +76,8 @@ def judge(
         unknowns += [(topic, unknown) for unknown in of_topic if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
             lost_reports += received.lost_reports(topic, tier, from_ms)
-            since = [unknown.since_ms for unknown in received.unknowns_of_tier(topic, tier, scan, rules)]
+            of_tier = received.unknowns_of_tier(topic, tier, scan, rules, from_ms)
+            since = [unknown.since_ms for unknown in of_tier]
             known = [at_ms for at_ms in since if at_ms is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)
     finder = GapFinder(ledger, received, read_until, scan, rules)

@@ -71,6 +71,13 @@ _turn = threading.Lock()
     "Up to when a topic is complete is told by what this file declares: silence of a tier or cluster holds it."
 )
 @click.option(
+    "--audit-replaces",
+    "replaced_table",
+    default="",
+    metavar="ID",
+    help="The id of the table that has reported as this tier until now, and whose place this one takes.",
+)
+@click.option(
     "--follow",
     is_flag=True,
     help="Load again and again, until Ctrl-C or SIGTERM, which let the load of a topic that has begun end first.",
@@ -121,6 +128,7 @@ def command(
     group: str,
     tier: str,
     pipeline_path: Path | None,
+    replaced_table: str,
     follow: bool,
     interval_s: float | None,
     upkeep_percent: float,
@@ -156,6 +164,7 @@ def command(
         group=group,
         tier=tier,
         pipeline=read_pipeline(pipeline_path),
+        replaced_table=replaced_table,
         begin_at=_begin_offsets(topics[0], begin) if rebuild else {},
         source=pairs_of(source_options, "--option"),
     )

@@ -135,9 +135,10 @@ def swap(warehouse: str, topic: str, name: str) -> None:
 
     Loads go on from the offsets of the rebuilt table, which stays. Prints one line of JSON.
     """
+    from kafka2011.warehouse.loading.row_counts import count_rows
     from kafka2011.warehouse.table import swapping
 
-    commit, behind = swapping.swap(warehouse, topic, name)
+    commit, behind = swapping.swap(warehouse, topic, name, count_rows)
     behind_bytes = {where.znode_name: size_bytes for where, size_bytes in sorted(behind.items())}
     show_json_line(
         {"topic": topic, "swapped": name, "number": commit.number, "rows": commit.rows, "behind_bytes": behind_bytes}

@@ -33,5 +33,9 @@ class RolledBackError(WarehouseError):
     """A table was rolled back to an earlier snapshot, and somebody has to say how loading goes on."""
 
 
+class TierTakenError(WarehouseError):
+    """Another table reports as this tier of the audit; nothing is loaded under its name."""
+
+
 class UnknownOutcomeError(WarehouseError):
     """A commit was sent and its answer lost: it is in the table, or not, or will be. Its files must stay."""

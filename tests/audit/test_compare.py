@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka2011.audit.compare import Ledger, MixedWindowsError, TierCount, WindowAccount, is_before
+from kafka2011.audit.compare import Counted, Ledger, MixedWindowsError, TierCount, WindowAccount
 from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from tests.support.audit_streams import (
@@ -233,11 +233,19 @@ def test_any_stream_is_accounted_for_as_by_hand(seed: int, messages: int) -> Non
         assert accounts[window] == tuple(expected)
 
 
-def test_a_loader_has_what_its_table_has(ids: list[str]) -> None:
-    """What a load that died before its commit has reported counts only if it lies before the table's offsets."""
-    [report] = reader_of((ids[0], 5), (ids[1], 5), (ids[2], 5)).take()
-    assert is_before(report, {WHERE: 3})
-    assert not is_before(report, {WHERE: 2})
-    assert not is_before(report, {})
-    [counted] = producer_of((ids[0], 5)).take()
-    assert is_before(counted, {})
+def test_a_report_that_is_not_believed_counts_nothing(ids: list[str]) -> None:
+    """It is as if it were not there; whoever decides knows its tier, its place and its commit."""
+    ledger = ledger_of(reader_of((ids[0], 5), (ids[1], 5), (ids[2], 5)), producer_of((ids[0], 5)))
+    asked: list[Counted] = []
+
+    def is_believed(counted: Counted) -> bool:
+        asked.append(counted)
+        return counted.where is None
+
+    ledger.believe(is_believed)
+    [account] = ledger.accounts(1e15)
+    assert [count.total for count in account.tiers] == [1, 0]
+    assert {(each.topic, each.where, each.commit, each.last_offset) for each in asked} == {
+        ("views", None, None, -1),
+        ("views", WHERE, None, 2),
+    }

@@ -11,6 +11,7 @@ import pytest
 from kafka2011.audit.encoding import AUDIT_COUNT, InvalidReportError, report_from, to_event
 from kafka2011.audit.progress_report import Acceptance, Ends, ProgressReport, Reported
 from kafka2011.audit.report import AUDIT_TOPIC, MAX_REPORT_MESSAGES, AuditReport, Places
+from kafka2011.audit.table_report import CommitKey, CommitPart, ListedCommit, TableDoubt, TableReport
 from kafka2011.events.codec import Event, EventDecoder, EventEncoder, read_stamp
 from zk.cluster import TopicPartition
 
@@ -68,8 +69,10 @@ def test_a_readers_report_comes_back_as_it_was(indexes: list[int]) -> None:
     """With the partition, the range and each message's place."""
     where = TopicPartition("views", 2, 1)
     places = Places(np.array([5, 5, 2**40]), np.array(indexes, np.int32))
-    given = report(places=places, where=where, cluster="east", start_offset=5, end_offset=2**40 + 9)
+    part = CommitPart(CommitKey("id", 7, "a"), 2, 10)
+    given = report(places=places, where=where, cluster="east", start_offset=5, end_offset=2**40 + 9, part=part)
     found = through_bytes(given)
+    assert found.part == part
     assert (found.cluster, found.where, found.start_offset, found.end_offset) == ("east", where, 5, 2**40 + 9)
     assert found.places is not None
     assert (found.places.offsets.tolist(), found.places.indexes.tolist()) == ([5, 5, 2**40], indexes)
@@ -172,7 +175,30 @@ def test_what_is_said_beside_counting_comes_back_as_it_was() -> None:
         ends=(Ends(where, 0, 70), Ends(TopicPartition("views", 4, 0), None, None)),
         copies="there",
     )
-    for given in (source, reader, Acceptance(accepted="one", at_ms=30)):
+    table = TableReport(
+        tier="load",
+        topic="views",
+        table="id",
+        generation=2,
+        sequence=5,
+        at_ms=20,
+        home="here",
+        version=9,
+        commits=(ListedCommit(4, "a", 3, 10), ListedCommit(2, "b")),
+        is_whole=False,
+        doubts=(TableDoubt("id/2", 30, "nobody counted it"), TableDoubt("id@8", 40, "DELETE", is_removal=True)),
+        reported=(Reported(where, 0, 70),),
+        earlier=(Reported(where, 0, 20),),
+        ends_at_ms=19,
+        ends=(Ends(where, 0, 70), Ends(TopicPartition("views", 4, 0), None, None)),
+    )
+    for given in (
+        source,
+        reader,
+        Acceptance(accepted="one", at_ms=30),
+        table,
+        replace(table, ends_at_ms=None, ends=()),
+    ):
         payload = EventEncoder(OneSchema()).encode(AUDIT_TOPIC, to_event(given, NOW_US, "web1"))
         assert report_from(EventDecoder(OneSchema()).decode_payload(payload)) == given
 

@@ -1,57 +1,64 @@
 """The loader as a tier of the audit: it counts a load's rows, and says up to what time the topic is complete.
 
-Counts are reported before the commit. Whatever a load reported before it died, the next one reports again for the
-same places, so it counts once.
+Counts are part of the commit: they are in files that it names. The audit hears of them once the commit is there, see
+`reporting`.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import socket
 import tempfile
+from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
-from kafka2011.audit.compare import Ledger, is_before
+from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import complete
-from kafka2011.audit.progress import Instance
-from kafka2011.audit.publishing import open_publisher
+from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.reader import AuditReader, has_audit
 from kafka2011.audit.received import AGAIN_MS, ReceivedReports
 from kafka2011.audit.report import AuditReport
 from kafka2011.audit.run import expect
-from kafka2011.audit.unpublished import FOREVER_S, UnpublishedReports
+from kafka2011.audit.table_report import CommitKey, ListedCommit
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
+from kafka2011.warehouse.errors import TierTakenError, WarehouseError
+from kafka2011.warehouse.loading.reporting import TableReporter
+from kafka2011.warehouse.loading.row_counts import RowCounts
+from kafka2011.warehouse.loading.table_reports import as_committed
+from kafka2011.warehouse.table.counted import Line
+from kafka2011.warehouse.table.counts_store import CountsStore
+from kafka2011.warehouse.table.line import complete_before, line_of
 from zk.clock import SYSTEM_CLOCK
-from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
 
+    from kafka2011.audit.counts_file import CountedPart
     from kafka2011.audit.pipeline import Pipeline
-    from kafka2011.audit.progress_report import ProgressReport
-    from kafka2011.audit.publishing import ReportPublisher
     from kafka2011.audit.received import AuditScan
-    from kafka2011.audit.unpublished import TimedEnds
+    from kafka2011.audit.table_report import TableReport
     from kafka2011.warehouse.loading.load_job import Count
+    from kafka2011.warehouse.loading.table_reports import TimedEnds
     from kafka2011.warehouse.table.commits import Commit
+    from kafka2011.warehouse.table.counted import CommitCounts
+    from kafka2011.warehouse.table.topic_table import TopicTable
+    from zk.client import ZkClient
     from zk.clock import Clock
-    from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-MAX_HELD_MESSAGES = 500_000
 LOOK_INTERVAL_S = 60.0
 """The shortest time between two looks at what all tiers have reported: loads may be much more frequent."""
-_SOON_S = 1.0
-"""After all counts of a load, and before it has an end."""
+_MOST_RECENT = 1_000_000
+"""How many messages of its own reports a loader remembers, since brokers may not have flushed them yet."""
 
 
 class LoadAudit:
-    """Counts loads of one topic as a tier. `begin` a new account for each load; a context manager."""
+    """Counts loads of one topic as a tier. `begin` a new account for each load.
+
+    `replaces` is the id of a table whose place this one takes as the tier.
+    """
 
     def __init__(
         self,
@@ -60,143 +67,184 @@ class LoadAudit:
         zk_connect: str,
         windows: Windows | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        *,
         pipeline: Pipeline | None = None,
+        replaces: str = "",
     ) -> None:
         self.topic = topic
         self.pipeline = pipeline
-        self.tier = tier
         self.zk_connect = zk_connect
+        self.tier = tier
         self.reader = AuditReader()
-        self._windows = windows or Windows()
-        self._instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._publisher: ReportPublisher | None = None
-        self._unpublished: UnpublishedReports | None = None
-        self._unconfirmed: list[AuditReport | ProgressReport] = []
+        self.reporter = TableReporter(topic, tier, zk_connect, replaces)
+        self.windows = windows or Windows()
         self._clock = clock
         self._looked_s = -LOOK_INTERVAL_S
+        self._recent: deque[tuple[float, AuditReport | TableReport]] = deque()
+        self._recent_messages = 0
 
-    def begin(self) -> LoadAccount:
-        """Return a new account, which looks at what was reported unless one has done so lately."""
+    def begin(self, client: ZkClient, table: TopicTable) -> LoadAccount:
+        """Return a new account of a table, which looks at what was reported unless one has done so lately.
+
+        Whatever the table has come to is published first. Raises TierTakenError where another table reports as this
+        tier, RolledBackError and other errors of `TopicTable.newest`.
+        """
         now_s = self._clock.monotonic_s()
         is_due = now_s - self._looked_s >= LOOK_INTERVAL_S
         if is_due:
             self._looked_s = now_s
-        return LoadAccount(self, is_due)
+        account = LoadAccount(self, client, table, is_due)
+        try:
+            account.look()
+        except BaseException:
+            account.__exit__()
+            raise
+        return account
 
-    def unpublished(self) -> UnpublishedReports:
-        """Return what sorts rows into windows, and says what was loaded. Raises KafkaError."""
-        if self._publisher is None:
-            self._publisher = open_publisher(self.zk_connect)
-        if self._unpublished is None:
-            self._unpublished = UnpublishedReports(
-                Instance(self.tier, self._instance, self._publisher.home), self._windows
-            )
-            self._unconfirmed += self._unpublished.begin_reader(self.topic, _now_us())
-        return self._unpublished
+    def published(self, reports: Iterable[AuditReport | TableReport]) -> None:
+        """Remember reports that were published just now."""
+        now_s = self._clock.monotonic_s()
+        for report in reports:
+            self._recent.append((now_s, report))
+            self._recent_messages += _messages(report)
+        while self._recent and (
+            self._recent_messages > _MOST_RECENT or now_s - self._recent[0][0] > 2 * LOOK_INTERVAL_S
+        ):
+            self._recent_messages -= _messages(self._recent.popleft()[1])
 
-    def publish(self, before_s: float = FOREVER_S, ends: TimedEnds | None = None) -> list[AuditReport]:
-        """Publish what is not yet, and return its reports when all is confirmed. Raises KafkaError."""
-        unpublished = self.unpublished()
-        assert self._publisher is not None
-        taken = unpublished.take(_now_us(), before_s, None if ends is None else {self.topic: ends})
-        self._unconfirmed += taken
-        self._publisher.publish(self._unconfirmed)
-        self._unconfirmed.clear()
-        return [report for report in taken if isinstance(report, AuditReport)]
+    def recent(self) -> list[AuditReport | TableReport]:
+        """Return what was published lately, which cannot be read yet, maybe."""
+        return [report for _, report in self._recent]
 
     def close(self) -> None:
         """Close the publisher."""
-        if self._publisher is not None:
-            self._publisher.close()
-            self._publisher = None
+        self.reporter.close()
 
 
 class LoadAccount:
     """The audit's knowledge at one load. A context manager."""
 
-    def __init__(self, audit: LoadAudit, is_due: bool) -> None:
+    def __init__(self, audit: LoadAudit, client: ZkClient, table: TopicTable, is_due: bool) -> None:
         self._audit = audit
+        self._client = client
+        self._table = table
         self._is_due = is_due
         self._stack = ExitStack()
         file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
         self._ledger = Ledger(cast("BinaryIO", file), 0)
         self._received = ReceivedReports()
         self._scan: AuditScan | None = None
+        self._counts: RowCounts | None = None
+        self._commit: CommitKey | None = None
+        self._table_id = ""
+        self._counted = 0
+        self._from_ms: int | None = None
+        self._line = Line()
+        self.newest: Commit | None = None
+        """The newest commit of the table, which the load comes after."""
+        self.before_ms: int | None = None
+        """Up to when the table was complete, as far as that still holds."""
 
-    def read(self, stored: Mapping[TopicPartition, int], before_ms: int | None) -> None:
-        """Read what is reported by now, before anybody looks where partitions end.
+    def look(self) -> None:
+        """Read what is reported by now, before anybody looks where partitions end, and publish what is not.
 
-        `stored` is up to where the table has everything, and `before_ms` through when it was complete. Of this tier
-        only what the table has is taken: a load that died may have reported more.
+        Raises TierTakenError, and what `TopicTable.newest` raises.
         """
-        if not self._is_due:
-            return
-        audit = self._audit
+        audit, history = self._audit, self._table.seen()
+        self._table_id = "" if history is None else history.table_id
+        audit.reporter.check(self._client, self._table_id or None)
+        failure: WarehouseError | None = None
+        head = None
+        if history is not None:
+            try:
+                with self._table.translated_errors():
+                    self.newest = newest = self._table.newest_in(history)
+                    self._line = line_of(history, int(self._table.clock.wall_s() * 1000))
+                self.before_ms = complete_before(newest, self._line)
+                head = newest and (newest.number, newest.attempt, frozenset(self._line.removals))
+            except WarehouseError as error:  # the audit is to know
+                failure = error
+        self._from_ms = None if self.before_ms is None else self.before_ms - AGAIN_MS
+        if self._is_due:
+            self._read()
+        if history is not None and (head is None or head != audit.reporter.stated):
+            self.report()
+        if failure is not None:
+            raise failure
+
+    def _read(self) -> None:
+        audit, holder, is_all = self._audit, self._audit.reporter.holder, False
         try:
-            with connect(audit.zk_connect) as client:
-                if not has_audit(client):
-                    return
-                if audit.pipeline is not None:
-                    expected = expect(client, audit.pipeline, audit.zk_connect)
-                    expected.asking, expected.is_partial = audit.tier, before_ms is not None
-                    self._received.expected = expected
-                for report in audit.reader.read(client, [audit.topic], _again_from(before_ms), self._received):
-                    if report.tier != audit.tier or is_before(report, stored):
-                        self._ledger.add(report)
-            self._scan = audit.reader.scan
-        except KafkaError as error:
-            logger.warning("topic %s: through when it is complete is not known now: %s", audit.topic, error)
-
-    def count(self, counts: Iterable[Count], offsets: Mapping[TopicPartition, int]) -> None:
-        """Count rows that were written for a commit with these offsets. Raises KafkaError."""
-        unpublished = self._audit.unpublished()
-        for window_count in counts:
-            unpublished.count_read(*window_count, None, 0.0)
-            if unpublished.messages >= MAX_HELD_MESSAGES:
-                self._report(offsets, before_s=_SOON_S)
-
-    def tell_counted(self, commit: Commit, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
-        """Report that all rows of a commit were counted. Raises KafkaError.
-
-        Partitions ended at `ends` at that time, None for those whose broker is away; without any nobody has looked.
-        """
-        unpublished = self._audit.unpublished()
-        for loaded in commit.ranges:
-            unpublished.note_read(loaded.partition, loaded.start, loaded.end)
-        for where, end in ends.items():  # those with nothing new too
-            if end is not None:
-                unpublished.note_read(where, end, end)
-        self._report(commit.offsets, ends=_timed_ends(ends, at_ms))
-
-    def tell(self, ends: Mapping[TopicPartition, int | None], at_ms: int) -> None:
-        """Report that the table had everything up to where partitions ended at that time."""
-        if not ends or not self._is_due:
-            return
-        try:
-            unpublished = self._audit.unpublished()
-            for where, end in ends.items():
-                if end is not None:
-                    unpublished.note_read(where, end, end)
-            self._audit.publish(ends=_timed_ends(ends, at_ms))
-        except KafkaError as error:
-            logger.warning("topic %s: that nothing is new is not reported: %s", self._audit.topic, error)
-
-    def _report(
-        self, offsets: Mapping[TopicPartition, int], before_s: float = FOREVER_S, ends: TimedEnds | None = None
-    ) -> None:
-        for report in self._audit.publish(before_s, ends):
-            self._received.add(report)
-            if is_before(report, offsets):
+            if not has_audit(self._client):
+                holder.is_informed = True
+                return
+            if audit.pipeline is not None:
+                expected = expect(self._client, audit.pipeline, audit.zk_connect)
+                expected.asking, expected.is_partial = audit.tier, self.before_ms is not None
+                self._received.expected = expected
+            for report in audit.reader.read(self._client, [audit.topic], self._from_ms, self._received):
                 self._ledger.add(report)
+            self._scan = audit.reader.scan
+            is_all = not self._scan.faults
+        except KafkaError as error:
+            logger.warning("topic %s: up to when it is complete is unknown now: %s", audit.topic, error)
+        holder.note(self._received.tables_of(audit.topic, audit.tier), is_all=is_all)
+        self._add(audit.recent())
+
+    def report(self, timed_ends: TimedEnds | None = None) -> None:
+        """Publish the counts of commits that were not published, and what is in the table now.
+
+        What cannot be published now is logged, and published by the next load. Raises TierTakenError.
+        """
+        try:
+            reports = self._audit.reporter.report(self._client, self._table, timed_ends)
+        except TierTakenError:
+            raise
+        except KafkaError as error:
+            logger.warning("topic %s: the audit learns of its table later: %s", self._audit.topic, error)
+            return
+        self._audit.published(reports)
+        self._add(reports)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this account looks at what was reported."""
+        return self._is_due
+
+    def begin(self, number: int, attempt: str) -> None:
+        """Begin to count an attempt at a commit."""
+        store = CountsStore(self._table.files, self._table.path)
+        self._commit = CommitKey(self._table_id, number, attempt)
+        self._counts = RowCounts(store, self._audit.topic, number, attempt, self._audit.windows)
+
+    def count(self, counts: Iterable[Count]) -> None:
+        """Count rows that were written for the commit. Raises OSError."""
+        assert self._counts is not None
+        self._take(self._counts.add(counts))
+
+    def counted(self) -> CommitCounts:
+        """Return what the commit keeps of its counts, which are all on disk then. Raises OSError."""
+        assert self._counts is not None
+        self._take(self._counts.flush())
+        return self._counts.named(self._line, self._audit.reporter.published)
+
+    def abandon(self) -> None:
+        """Remove what an attempt that failed has counted. Raises OSError."""
+        if self._counts is not None:
+            self._counts.abandon()
 
     def through_ms(self, seen_ms: int, before_ms: int | None) -> int | None:
-        """Say through when the topic is complete in the table; None where nobody can tell.
+        """Say up to when the topic is complete in the table once the commit is there; None where nobody can tell.
 
         The ends of all partitions that the table has reached were seen at `seen_ms`.
         """
         if self._scan is None or not seen_ms:
             return None
         audit = self._audit
+        tables = self._received.tables_of(audit.topic, audit.tier)
+        commit = None if self._commit is None else ListedCommit(self._commit.number, self._commit.attempt)
+        holder = audit.reporter.holder
+        self._received.add(as_committed(tables, holder, self._table_id, self._line, commit, self._scan))
         completeness = complete(
             self._ledger,
             self._received,
@@ -204,7 +252,7 @@ class LoadAccount:
             audit.tier,
             self._scan,
             read_ms=seen_ms,
-            from_ms=_again_from(before_ms),
+            from_ms=self._from_ms,
             before_ms=before_ms,
         )
         if completeness is None:
@@ -222,6 +270,21 @@ class LoadAccount:
             )
         return completeness.through_ms
 
+    def _take(self, parts: Sequence[CountedPart]) -> None:
+        """Take parts of the commit as if it were there and they were published."""
+        if not self._is_due or self._commit is None:
+            return
+        numbers = [(self._counted + place, None) for place in range(len(parts))]
+        self._counted += len(parts)
+        for report in reports_of(parts, numbers, self._audit.tier, self._commit):
+            self._ledger.add(report)
+
+    def _add(self, reports: Iterable[AuditReport | TableReport]) -> None:
+        for report in reports if self._is_due else ():
+            self._received.add(report)
+            if isinstance(report, AuditReport) and (self._from_ms is None or report.start_ms >= self._from_ms):
+                self._ledger.add(report)
+
     def __enter__(self) -> Self:
         return self
 
@@ -229,14 +292,5 @@ class LoadAccount:
         self._stack.close()
 
 
-def _again_from(before_ms: int | None) -> int | None:
-    """Return from when on windows are looked at, when it was complete through a time."""
-    return None if before_ms is None else before_ms - AGAIN_MS
-
-
-def _timed_ends(ends: Mapping[TopicPartition, int | None], at_ms: int) -> TimedEnds | None:
-    return (at_ms, {where: None if end is None else (0, end) for where, end in ends.items()}) if ends else None
-
-
-def _now_us() -> int:
-    return int(SYSTEM_CLOCK.wall_s() * 1_000_000)
+def _messages(report: AuditReport | TableReport) -> int:
+    return report.count if isinstance(report, AuditReport) else 0

@@ -43,7 +43,8 @@ class LoadSettings:
 
     `restart_replaced`: load partitions whose log is not the one that was loaded from its beginning, instead of
     refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of the
-    audit; none for no counting. `pipeline`: what that audit should find. `begin_at`: where a new table begins, other
+    audit; none for no counting. `replaced_table`: the id of the table that reported as this tier until now, if another
+    one is to take its place. `pipeline`: what that audit should find. `begin_at`: where a new table begins, other
     partitions than these at their first message. `source` holds more options of the Spark source, such as `fetch.size`.
     """
 
@@ -54,6 +55,7 @@ class LoadSettings:
     group: str = ""
     tier: str = ""
     pipeline: Pipeline | None = None
+    replaced_table: str = ""
     begin_at: Mapping[TopicPartition, int] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,6 +67,8 @@ class LoadSettings:
             raise ConfigError(
                 f"{self.pipeline.path} does not declare the tier of this load, {self.tier!r}: see --audit"
             )
+        if self.replaced_table and not self.tier:
+            raise ConfigError("a table replaces another one as a tier of the audit: name the tier (--audit)")
         if self.target_file_bytes < 1:
             raise ConfigError(f"files of {self.target_file_bytes} bytes cannot be written")
 

@@ -189,7 +189,11 @@ class Loader(Closing):
             return None
         if topic not in self._audits:
             self._audits[topic] = LoadAudit(
-                topic, self._settings.tier, self._settings.zk_connect, pipeline=self._settings.pipeline
+                topic,
+                self._settings.tier,
+                self._settings.zk_connect,
+                pipeline=self._settings.pipeline,
+                replaces=self._settings.replaced_table,
             )
         return self._audits[topic]
 

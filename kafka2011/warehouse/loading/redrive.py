@@ -7,6 +7,8 @@ in the quarantine of this commit. It `replaces` the quarantine of the commits th
 from __future__ import annotations
 
 import base64
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pyarrow as pa
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.json_document import read_document
 from kafka2011.spark.batches import SCHEMA
-from kafka2011.warehouse.errors import CoverageError, WarehouseError
+from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseError
 from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.load_job import counted_in
 from kafka2011.warehouse.loading.row_files import RowFiles
@@ -28,11 +30,12 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka2011.warehouse.loading.counting import LoadAudit
+    from kafka2011.warehouse.loading.counting import LoadAccount, LoadAudit
     from kafka2011.warehouse.loading.load_settings import LoadSettings
     from kafka2011.warehouse.rows.decode import BatchDecoder
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable
+    from zk.client import ZkClient
     from zk.clock import Clock
 
 _PLACE = ("broker_id", "partition", "offset", "next_offset", "index_in_set")
@@ -49,16 +52,34 @@ def redrive(
 
     What it decodes is held in memory, file by file of the quarantine. Raises KafkaError; nothing is changed then.
     """
+    with ExitStack() as stack:
+        client = stack.enter_context(connect(settings.zk_connect))
+        account = None if audit is None else stack.enter_context(audit.begin(client, table))
+        commit = _redrive(client, table, quarantine, settings, account, clock)
+        if commit is not None and account is not None:
+            account.report()
+        return commit
+
+
+def _redrive(
+    client: ZkClient,
+    table: TopicTable,
+    quarantine: Quarantine,
+    settings: LoadSettings,
+    account: LoadAccount | None,
+    clock: Clock,
+) -> Commit | None:
     topic = table.topic
     commits = table.commits()
     waiting = awaiting(commits)
     if not waiting:
         return None
     newest = commits[-1]
-    with connect(settings.zk_connect) as client:
-        registry = SchemaRegistry(client)
-        known = registry.schemas(topic)
-        decoder = decoder_for(table, newest, registry.snapshot(topic), newest.number + 1)
+    if account is not None and account.newest != newest:
+        raise OvertakenError(f"{table.where}: another one has committed meanwhile; decode the quarantine again")
+    registry = SchemaRegistry(client)
+    known = registry.schemas(topic)
+    decoder = decoder_for(table, newest, registry.snapshot(topic), newest.number + 1)
     rows, still = _decode(quarantine, topic, waiting, decoder)
     decoded = pa.Table.from_batches(rows, decoder.schema)
     if not decoded.num_rows:
@@ -74,7 +95,7 @@ def redrive(
         rows=decoded.num_rows,
         quarantined=len(still),
         schema=known[-1].number if known else newest.schema,
-        complete_through_ms=newest.complete_through_ms,
+        complete_through_ms=newest.complete_through_ms if account is None else account.before_ms,
         replaces=tuple(commit.number for commit in waiting),
         extra=newest.extra,
     )
@@ -84,12 +105,14 @@ def redrive(
             files.add(batch)
         files.end()
         quarantine.write(commit.number, attempt, still)
-        if audit is not None:
-            with audit.begin() as account:
-                for batch in rows:
-                    account.count(counted_in(topic, batch), commit.offsets)
-                account.tell_counted(commit, {}, 0)
+        if account is not None:
+            account.begin(commit.number, attempt)
+            for batch in rows:
+                account.count(counted_in(topic, batch))
+            commit = replace(commit, counts=account.counted())
     except BaseException:
+        if account is not None:
+            account.abandon()
         quarantine.remove(commit.number, attempt)
         table.abandon(staging)
         raise

@@ -1,6 +1,7 @@
 """One load of one topic: from where the table's newest commit ended up to now, and one atomic commit.
 
-    newest commit -> ranges -> tasks write Parquet files -> quarantine -> coverage check -> commit of these files
+    newest commit -> ranges -> tasks write Parquet files -> quarantine -> coverage check -> counts for the audit
+    -> commit of these files -> report to the audit
 
 Until the commit nothing of it is in the table, so whatever dies on the way, the next load begins where this one did.
 """
@@ -30,9 +31,12 @@ from kafka2011.warehouse.loading.load_job import LoadJob
 from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
 from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
 from kafka2011.warehouse.loading.resolving import in_our_words, once_registered, resolve
-from kafka2011.warehouse.loading.watermark import WATERMARK, Watermark, is_news
-from kafka2011.warehouse.table.commits import Commit, LoadedRange, Operation
+from kafka2011.warehouse.loading.table_reports import TimedEnds
+from kafka2011.warehouse.loading.watermark import Watermark, is_news
+from kafka2011.warehouse.table.commits import WATERMARK, Commit, LoadedRange, Operation
+from kafka2011.warehouse.table.line import complete_before, line_of
 from kafka2011.warehouse.table.rewriting import widen
+from kafka2011.warehouse.table.topic_table import attempt_of
 from zk.audit import AuditNodes
 from zk.clock import SYSTEM_CLOCK
 
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.loading.engine import Engine
     from kafka2011.warehouse.loading.load_job import LoadTask
     from kafka2011.warehouse.loading.load_settings import LoadSettings
+    from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.loading.resolving import Begun
     from kafka2011.warehouse.rows.widening import Widening
     from kafka2011.warehouse.table.data_files import DataFile
@@ -70,6 +75,7 @@ class Step(StrEnum):
     COUNTED = "counted"
     COMMITTING = "committing"
     COMMITTED = "committed"
+    REPORTED = "reported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,53 +140,45 @@ class TopicLoad:
         CoverageError: what was written is not all there is. UnknownSchemaError: the topic has no schema.
         """
         began_s = self._clock.monotonic_s()
-        newest = self._table.newest()
-        stored = dict(self._settings.begin_at if newest is None else newest.offsets)
-        number = 1 if newest is None else newest.number + 1
         with ExitStack() as stack:
             client = self._client or stack.enter_context(self._settings.connect())
+            account = None if self._audit is None else stack.enter_context(self._audit.begin(client, self._table))
+            newest = self._table.newest() if account is None else account.newest
+            before_ms = self._complete_before(newest) if account is None else account.before_ms
+            stored = dict(self._settings.begin_at if newest is None else newest.offsets)
             partitions = RegistryLookup(client, is_shared=True)
             lookup = stack.enter_context(OffsetLookup(self._options, partitions, patience_s=PATIENCE_S))
-            account = None if self._audit is None else stack.enter_context(self._audit.begin())
-            if account is not None:
-                account.read(stored, None if newest is None else newest.complete_through_ms)
             seen_ms = int(self._clock.wall_s() * 1000)
             if account is not None:  # a clock that is ahead must not claim what comes after this look
                 seen_ms = min(seen_ms, AuditNodes(client).clock_ms())
             resolved, checks = self._resolve(lookup, newest, stored)
             self._on_step(Step.RESOLVED)
-            watermark = Watermark.after(newest, resolved, seen_ms)
+            watermark = Watermark.after(newest, resolved, seen_ms, before_ms)
             ends: dict[TopicPartition, int | None] = {
                 to_load.topic_partition: to_load.end for to_load in resolved.ranges
             }
             ends.update(dict.fromkeys(resolved.away))
             if not resolved.size_bytes and not resolved.lost:
-                through_ms = watermark.through_ms(account)
-                if account is not None:
-                    account.tell(ends, seen_ms)
-                if newest is None or not is_news(through_ms, newest.complete_through_ms):
+                if account is not None and account.is_due:
+                    read_by = None if newest is None else (newest.number, newest.attempt)
+                    account.report(TimedEnds(seen_ms, ends, read_by))
+                if newest is None or not is_news(watermark.through_ms(account), newest.complete_through_ms):
                     return Loaded(
                         self._topic, seconds=self._clock.monotonic_s() - began_s, away=resolved.away, offsets=stored
                     )
-            staging = self._table.begin()
-            attempt = staging.rpartition("/")[2]
-            try:
-                commit, files = self._write(client, lookup, resolved, stored, newest, staging, account)
-                commit = replace(commit, extra={LOG_CHECKS: checks_to_json(checks)})
-                if account is not None:
-                    account.tell_counted(commit, ends, seen_ms)
-                    self._on_step(Step.COUNTED)
-                    commit = replace(commit, extra={**commit.extra, WATERMARK: watermark.to_json()})
-                commit = replace(commit, complete_through_ms=watermark.through_ms(account))
-            except BaseException as error:
-                self._clean(number, staging, attempt)
-                if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                    raise WarehouseError(f"topic {self._topic}: {error}") from error
-                raise
-            self._on_step(Step.COMMITTING)
-            self._commit(staging, commit, files)
-        self._on_step(Step.COMMITTED)
+            commit = self._commit(client, lookup, resolved, stored, newest, account, watermark, checks)
+            self._on_step(Step.COMMITTED)
+            if account is not None:
+                account.report(TimedEnds(seen_ms, ends))
+                self._on_step(Step.REPORTED)
         return self._loaded(commit, resolved.away, began_s)
+
+    def _complete_before(self, newest: Commit | None) -> int | None:
+        """Return up to when the table is complete, for a load that does not count."""
+        if newest is None or newest.complete_through_ms is None:
+            return None
+        history = self._table.seen()
+        return None if history is None else complete_before(newest, line_of(history, 0))
 
     def _loaded(self, commit: Commit, away: tuple[TopicPartition, ...], began_s: float) -> Loaded:
         return Loaded(
@@ -196,13 +194,42 @@ class TopicLoad:
             commit.offsets,
         )
 
-    def _commit(self, staging: str, commit: Commit, files: Sequence[DataFile]) -> None:
+    def _commit(
+        self,
+        client: ZkClient,
+        lookup: OffsetLookup,
+        resolved: ResolvedOffsets,
+        stored: Mapping[TopicPartition, int],
+        newest: Commit | None,
+        account: LoadAccount | None,
+        watermark: Watermark,
+        checks: Mapping[TopicPartition, LogCheck],
+    ) -> Commit:
+        """Write what a load has to read, count it, and commit it; return the commit."""
+        staging, number = self._table.begin(), 1 if newest is None else newest.number + 1
+        if account is not None:
+            account.begin(number, attempt_of(staging))
+        try:
+            commit, files = self._write(client, lookup, resolved, stored, newest, staging, account)
+            extra: dict[str, Any] = {LOG_CHECKS: checks_to_json(checks)}
+            if account is not None:
+                commit = replace(commit, counts=account.counted())
+                self._on_step(Step.COUNTED)
+                extra[WATERMARK] = watermark.to_json()
+            commit = replace(commit, extra=extra, complete_through_ms=watermark.through_ms(account))
+        except BaseException as error:
+            self._clean(number, staging, account)
+            if isinstance(error, OSError) and not isinstance(error, KafkaError):
+                raise WarehouseError(f"topic {self._topic}: {error}") from error
+            raise
+        self._on_step(Step.COMMITTING)
         try:
             widen(self._table, self._wider)
             self._table.commit(staging, commit, files)
         except (OvertakenError, GivenUpError):  # after any other error it may have been committed all the same
-            self._clean(commit.number, staging, staging.rpartition("/")[2])
+            self._clean(commit.number, staging, account)
             raise
+        return replace(commit, attempt=attempt_of(staging))
 
     def _resolve(self, lookup: OffsetLookup, newest: Commit | None, stored: Mapping[TopicPartition, int]) -> Begun:
         def ask() -> Begun:
@@ -248,10 +275,10 @@ class TopicLoad:
             files += result.files
             refused_files += filter(None, [result.refused_file])
             if account is not None:
-                account.count(result.counts, offsets)
+                account.count(result.counts)
         self._on_step(Step.WRITTEN)
         lines = (line for name in refused_files for line in output.lines(name))
-        self._quarantine.write(number, staging.rpartition("/")[2], lines)
+        self._quarantine.write(number, attempt_of(staging), lines)
         for name in refused_files:
             output.delete(name)
         ranges = self._account(lookup, resolved, coverage)
@@ -315,10 +342,13 @@ class TopicLoad:
                 )
         return tuple(ranges)
 
-    def _clean(self, number: int, staging: str, attempt: str) -> None:
+    def _clean(self, number: int, staging: str, account: LoadAccount | None) -> None:
         """Remove what a load that failed has written, as far as that can be done."""
+        attempt = attempt_of(staging)
         try:
             self._quarantine.remove(number, attempt)
+            if account is not None:
+                account.abandon()
             self._table.abandon(staging)
         except Exception:  # the error that matters is on its way
             logger.exception("topic %s: what attempt %s has written could not be removed", self._topic, attempt)

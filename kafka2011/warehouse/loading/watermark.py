@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
+from kafka2011.warehouse.table.commits import WATERMARK
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.table.commits import Commit
     from zk.cluster import TopicPartition
 
-WATERMARK = "seen_ms"
-"""Its name among a commit's extra fields."""
 HOUR_MS = 3_600_000
 
 
@@ -32,12 +32,12 @@ class Watermark:
     before_ms: int | None
 
     @classmethod
-    def after(cls, newest: Commit | None, resolved: ResolvedOffsets, now_ms: int) -> Self:
-        """Partitions that were just asked are seen now; those of brokers that are away were seen at an earlier load."""
+    def after(cls, newest: Commit | None, resolved: ResolvedOffsets, now_ms: int, before_ms: int | None = None) -> Self:
+        """Return that of a load; partitions whose broker is unavailable were seen by an earlier one."""
         stored = {} if newest is None else newest.extra.get(WATERMARK, {})
         away = {partition: int(stored.get(partition.znode_name, 0)) for partition in resolved.away}
         here = {offset_range.topic_partition: now_ms for offset_range in resolved.ranges}
-        return cls({**here, **away}, None if newest is None else newest.complete_through_ms)
+        return cls({**here, **away}, before_ms)
 
     def through_ms(self, account: WatermarkAccount | None) -> int | None:
         """Say through when the table is complete once it has reached these ends; it may take back what it said."""

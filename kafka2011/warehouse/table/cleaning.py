@@ -14,6 +14,7 @@ from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 
 from kafka2011.warehouse.errors import WarehouseError
+from kafka2011.warehouse.table.counts_store import CountsStore
 from kafka2011.warehouse.table.data_files import DATE, is_hidden
 from kafka2011.warehouse.table.dataset import live_files
 from kafka2011.warehouse.table.forgetting import keep
@@ -78,6 +79,7 @@ def clean(table: TopicTable, older_than_s: float = ORPHAN_LIFETIME_S, *, at_rest
             for directory in found.directories:
                 if not _has_rows(table, directory):
                     table.files.delete(directory)
+            _remove_counts(table, older_than_s, unnamed_s)
             for file in table.files.walk(f"{table.path}/{LOG}"):
                 is_old = table.clock.wall_s() - file.modified_s > unnamed_s
                 if is_old and "#" in file.path:  # an entry whose writer died before it had its name
@@ -155,6 +157,26 @@ def _attempt_at(directory: str) -> str | None:
     """Return the attempt whose directory that is; None for a directory of a date."""
     parent, _, name = directory.rpartition("/")
     return name if parent.endswith(f"/{DATA}") else None
+
+
+def _remove_counts(table: TopicTable, older_than_s: float, unnamed_s: float) -> None:
+    """Remove files of counts that were published so long ago, and those of attempts that died.
+
+    An attempt that may still be committed has its directory of rows. Nothing goes while the newest commit does not say
+    what was published.
+    """
+    stored = CountsStore(table.files, table.path).stored()
+    newest = table.newest() if stored else None
+    if newest is None or newest.counts is None:
+        return
+    published, now_s = newest.counts.published, table.clock.wall_s()
+    running = set(table.files.names(f"{table.path}/{DATA}"))
+    committed = {(commit.number, commit.attempt) for commit in table.commits(after=published)}
+    for file in stored:
+        is_wanted = (file.number, file.attempt) in committed or file.attempt in running
+        kept_s = older_than_s if file.number <= published else math.inf if is_wanted else unnamed_s
+        if now_s - file.modified_s > kept_s:
+            table.files.delete(file.path)
 
 
 def _remove_entries(table: TopicTable) -> int:

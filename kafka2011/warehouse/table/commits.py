@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.json_document import read_document
 from kafka2011.warehouse.errors import MalformedCommitError
+from kafka2011.warehouse.table.counted import CommitCounts
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 VERSION = 1
+WATERMARK = "seen_ms"
+"""The name, among the extra fields, of when the ends that a counted load has reached were looked up."""
 _COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes")
 
 
@@ -59,7 +62,8 @@ class Commit:
     `offsets` has every partition that was ever loaded, moved by this commit or not: the next load starts there.
     Events published before `complete_through_ms` are all in the table, as far as the audit can tell; None: unknown.
     `schema` is the number of the topic's newest schema when it was made.
-    `replaces` are numbers of earlier commits.
+    `replaces` are numbers of earlier commits. `counts` is what the audit counts of it, None where nobody counted;
+    `was_counted` says that a release did so which kept no counts.
     """
 
     topic: str
@@ -78,9 +82,12 @@ class Commit:
     """What reports and others write down with it; JSON."""
     attempt: str = ""
     """Tells it from another attempt at the same number: the name of its staging directory. Tables fill it in."""
+    counts: CommitCounts | None = None
+    was_counted: bool = False
 
     def to_json(self) -> str:
         """Return it as JSON text."""
+        counts = {} if self.was_counted else {"counts": None if self.counts is None else self.counts.to_json()}
         return json.dumps(
             {
                 "version": VERSION,
@@ -101,6 +108,7 @@ class Commit:
                 "replaces": list(self.replaces),
                 "extra": dict(self.extra),
                 "attempt": self.attempt,
+                **counts,
             },
             indent=1,
         )
@@ -113,7 +121,7 @@ class Commit:
 
     @classmethod
     def _of(cls, document: dict[str, Any]) -> Self:
-        topic = document["topic"]
+        topic, counts = document["topic"], document.get("counts")
         return cls(
             topic,
             int(document["number"]),
@@ -129,6 +137,8 @@ class Commit:
             tuple(map(int, document["replaces"])),
             document["extra"],
             document["attempt"],
+            None if counts is None else CommitCounts.of(counts, topic),
+            "counts" not in document and WATERMARK in document["extra"],
         )
 
 
@@ -146,6 +156,12 @@ def since_swap(commits: Sequence[Commit]) -> Sequence[Commit]:
     """Return the commits that have brought what is in a table: the newest swap, and those behind it."""
     swaps = (place for place, commit in enumerate(commits) if commit.operation is Operation.SWAP)
     return commits[max(swaps, default=0) :]
+
+
+def unpublished(commits: Sequence[Commit]) -> list[Commit]:
+    """Return the commits whose counts are not known to be published, as the newest counted one of them says."""
+    published = next((commit.counts.published for commit in reversed(commits) if commit.counts is not None), 0)
+    return [commit for commit in commits if commit.number > published and commit.counts is not None]
 
 
 def _range(topic: str, stored: Mapping[str, Any]) -> LoadedRange:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.json_document import read_document
 from kafka2011.warehouse.errors import MalformedCommitError
-from kafka2011.warehouse.table.commits import Commit, Operation, since_swap, together
+from kafka2011.warehouse.table.commits import Commit, Operation, since_swap, together, unpublished
 from kafka2011.warehouse.table.quarantine import awaiting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kafka2011.warehouse.table.files import Files
 
-_DIRECTORY = "_kafka2011"
+DIRECTORY = "_kafka2011"
 """Readers, and the library's cleaning, leave directories alone whose names begin so."""
 _PREFIX = "commits-"
 _LOADS = "loads"
@@ -37,9 +37,9 @@ def loads_in(commit: Commit) -> int:
 
 
 def summary_of(commits: Sequence[Commit]) -> list[Commit]:
-    """Return fewer commits that say the same of quarantine, rollbacks and swaps, and come to the same."""
+    """Return fewer commits that say the same of quarantine, counts to be published, rollbacks and swaps."""
     commits = since_swap(commits)
-    waiting = {commit.number for commit in awaiting(commits)}
+    waiting = {commit.number for commit in (*awaiting(commits), *unpublished(commits)) if _has_files(commit)}
     kept = [commit for commit in commits if commit.number in waiting or commit.operation in _KEPT]
     rest = [commit for commit in commits if commit not in kept]
     if not rest:
@@ -60,23 +60,28 @@ def summary_of(commits: Sequence[Commit]) -> list[Commit]:
     return sorted([*kept, of_all], key=lambda commit: commit.number)
 
 
+def _has_files(commit: Commit) -> bool:
+    """Say whether a commit names files that are still wanted: of quarantine, or of counts."""
+    return bool(commit.quarantined or (commit.counts is not None and commit.counts.files))
+
+
 def keep(files: Files, table: str, commits: Sequence[Commit]) -> None:
     """Write down what is to be kept of commits, all that are known up to some number. Raises OSError."""
     names = _names(files, table)
     document = {"version": _VERSION, "commits": [json.loads(commit.to_json()) for commit in summary_of(commits)]}
-    files.make_directory(f"{table}/{_DIRECTORY}")
-    path = f"{table}/{_DIRECTORY}/{_PREFIX}{commits[-1].number:012d}.json"
+    files.make_directory(f"{table}/{DIRECTORY}")
+    path = f"{table}/{DIRECTORY}/{_PREFIX}{commits[-1].number:012d}.json"
     files.write(path, json.dumps(document, separators=(",", ":")).encode())
     files.secure_files([path])
     for name in names[:-1]:
-        files.delete(f"{table}/{_DIRECTORY}/{name}")
+        files.delete(f"{table}/{DIRECTORY}/{name}")
 
 
 def kept_commits(files: Files, table: str) -> list[Commit]:
     """Return what was kept, oldest first. Raises MalformedCommitError, and OSError."""
     failure: MalformedCommitError | None = None
     for name in reversed(_names(files, table)):
-        path = f"{table}/{_DIRECTORY}/{name}"
+        path = f"{table}/{DIRECTORY}/{name}"
         try:
             text = files.read(path).decode("utf-8", "replace")
             return read_document(text, _commits, MalformedCommitError, f"{path} is malformed", version=_VERSION)
@@ -88,7 +93,7 @@ def kept_commits(files: Files, table: str) -> list[Commit]:
 
 
 def _names(files: Files, table: str) -> list[str]:
-    return [name for name in files.names(f"{table}/{_DIRECTORY}") if name.startswith(_PREFIX)]
+    return [name for name in files.names(f"{table}/{DIRECTORY}") if name.startswith(_PREFIX)]
 
 
 def _commits(document: dict[str, Any]) -> list[Commit]:

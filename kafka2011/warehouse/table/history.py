@@ -64,6 +64,19 @@ _BRINGS_NO_ROWS = frozenset(
 )
 
 
+_REMOVES_ROWS = frozenset({"DELETE", "UPDATE", "FSCK"})
+_REMOVED = ("num_deleted_rows", "numDeletedRows", "num_updated_rows", "numUpdatedRows", "numRemovedFiles")
+"""What they say of how much they have removed, or changed."""
+
+
+class LogEntry(NamedTuple):
+    """An entry of the log: its version, its commit if it has one, and the operation that has removed rows, if any."""
+
+    version: int
+    commit: Commit | None
+    removal: str = ""
+
+
 class Rollback(NamedTuple):
     """What a restored table has, and what it had reached; `back_to` is None for before the first commit."""
 
@@ -80,6 +93,7 @@ class History:
         self._path = path
         self._where = where
         self._was_restored = False
+        self._entries: dict[int, dict[str, Any] | None] = {}
         self.number = table.transaction_version(APPLICATION) or 0
         """The largest number that a commit of the table ever had, 0 before the first."""
 
@@ -121,6 +135,34 @@ class History:
             " out, as far as the log still has it: kafka2011 tables settle again. To leave it out, and go on where the"
             " last load ended: kafka2011 tables settle skip"
         )
+
+    @property
+    def version(self) -> int:
+        """The version of the table as it was opened."""
+        return self._table.version()
+
+    @property
+    def table_id(self) -> str:
+        """The id of the table, which it keeps for good."""
+        return str(self._table.metadata().id)
+
+    def entries(self) -> Iterator[LogEntry]:
+        """Yield the entries that have made the table what it is, newest first, as far as they are in the log.
+
+        Raises MalformedCommitError, and WarehouseError where rows may have come without offsets.
+        """
+        for entry in self._backwards():
+            commit, operation = self._commit_in(entry), str(entry.get("operation"))
+            if commit is None and operation not in _BRINGS_NO_ROWS and COMPACTION not in entry:
+                raise self._foreign(entry)
+            yield LogEntry(entry["version"], commit, operation if commit is None and _removes_rows(entry) else "")
+
+    def present(self) -> Commit | None:
+        """Return the newest commit whose rows the table has: also of one that was rolled back."""
+        try:
+            return self.newest()
+        except RolledBackError:
+            return self._present()
 
     def rollback(self) -> Rollback:
         """Return what the table was rolled back to, and from. Raises WarehouseError when it was not."""
@@ -194,7 +236,9 @@ class History:
         return int(version)
 
     def _entry(self, version: int) -> dict[str, Any] | None:
-        return read_entry(self._files, self._path, version)
+        if version not in self._entries:
+            self._entries[version] = read_entry(self._files, self._path, version)
+        return self._entries[version]
 
     def _foreign(self, entry: Mapping[str, Any]) -> WarehouseError:
         at = datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat(timespec="seconds")
@@ -205,6 +249,14 @@ class History:
             " offsets, and no load of this package wrote it: which messages are in the table is not known any more. To"
             f" go on, {back}"
         )
+
+
+def _removes_rows(entry: Mapping[str, Any]) -> bool:
+    if entry.get("operation") not in _REMOVES_ROWS:
+        return False
+    metrics = entry.get("operationMetrics") or {}
+    said = [int(metrics[name]) for name in _REMOVED if str(metrics.get(name, "")).isdecimal()]
+    return not said or any(said)
 
 
 def entry_path(table: str, version: int) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import REGEX_ERRORS, ConfigError
+from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.table.commits import Operation, since_swap
 from kafka2011.warehouse.table.forgetting import loads_in
 from kafka2011.warehouse.table.history import LOG
+from kafka2011.warehouse.table.line import has_lost_rows, line_of
 from kafka2011.warehouse.table.locations import files_of, location_of
 from kafka2011.warehouse.table.topic_table import TopicTable
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafka2011.warehouse.table.commits import Commit
+    from kafka2011.warehouse.table.counted import Line
     from kafka2011.warehouse.table.files import Files
+    from kafka2011.warehouse.table.history import History
     from zk.cluster import TopicPartition
 
 
@@ -49,10 +53,26 @@ def status_of(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> 
     """
     statuses = []
     for topic in table_names(warehouse, topics, pattern):
-        commits = TopicTable(warehouse, topic).commits()
+        table = TopicTable(warehouse, topic)
+        history = table.seen()
+        if history is None:
+            continue
+        with table.translated_errors():
+            commits = history.commits()
         if commits:
-            statuses.append(status_from(topic, commits))
+            line = _line(history)
+            status = status_from(topic, commits)
+            is_so = line is not None and not has_lost_rows(commits[-1], line)
+            statuses.append(status if is_so else replace(status, complete_through_ms=None))
     return statuses
+
+
+def _line(history: History) -> Line | None:
+    """Return which commits are in a table; None where nobody knows what else is."""
+    try:
+        return line_of(history, 0)
+    except WarehouseError:
+        return None
 
 
 def table_names(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[str]:
@@ -98,7 +118,12 @@ def status_from(topic: str, commits: Sequence[Commit]) -> Status:
         lost_bytes=sum(lost.lost_bytes for commit in commits for lost in commit.ranges),
         written_at_ms=newest.written_at_ms,
         complete_through_ms=next(
-            (commit.complete_through_ms for commit in reversed(commits) if commit.complete_through_ms is not None), None
+            (
+                commit.complete_through_ms
+                for commit in reversed(commits)
+                if commit.complete_through_ms is not None or commit.counts is not None
+            ),
+            None,
         ),
         offsets=newest.offsets,
     )

@@ -8,22 +8,38 @@ of the rebuilt one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from kafka2011.audit.state import KEEP_MS
+from kafka2011.audit.table_report import TableDoubt
 from kafka2011.warehouse.errors import GivenUpError, OvertakenError, WarehouseError
 from kafka2011.warehouse.table.commits import Commit, Operation
-from kafka2011.warehouse.table.dataset import check_whole, live_files
+from kafka2011.warehouse.table.counted import Line
+from kafka2011.warehouse.table.dataset import check_whole, dataset_over, live_files
 from kafka2011.warehouse.table.files import bring
 from kafka2011.warehouse.table.quarantine import awaiting, open_quarantine
 from kafka2011.warehouse.table.topic_table import TopicTable, attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from deltalake import Schema
 
+    from kafka2011.warehouse.table.counted import CommitCounts
     from zk.cluster import TopicPartition
 
+_COUNTED = (
+    "id",
+    "published_at",
+    "kafka2011_broker_id",
+    "kafka2011_partition",
+    "kafka2011_offset",
+    "kafka2011_index_in_set",
+)
 _TRIES = 100
 """Loads that commit all the time may come first so often: a try is only an entry of the log."""
 
@@ -35,11 +51,19 @@ class Swapped(NamedTuple):
     behind_bytes: Mapping[TopicPartition, int]
 
 
-def swap(warehouse: str, topic: str, name: str) -> Swapped:
+class CountsRows(Protocol):
+    """Counts rows for the audit; `loading.row_counts.count_rows` does."""
+
+    def __call__(self, table: TopicTable, batches: Iterable[pa.RecordBatch], number: int, attempt: str) -> CommitCounts:
+        """Count the rows of a commit with this number and attempt, into files of the table. Raises OSError."""
+
+
+def swap(warehouse: str, topic: str, name: str, count_rows: CountsRows | None = None) -> Swapped:
     """Put the rebuilt table `name` in place of the topic's own, whose loads go on from the offsets of that.
 
     A load that is under way fails when it commits. Where the rebuilt table is behind, the next load brings the rest,
-    if the log still has it. Raises WarehouseError; nothing has changed then.
+    if the log still has it. If the topic's table is counted for the audit, `count_rows` counts the rows that are to be
+    in it, of the last week. Raises WarehouseError; nothing has changed then.
     """
     if name == topic:
         raise WarehouseError(f"topic {topic}: a rebuilt table has another name than its topic")
@@ -77,17 +101,44 @@ def swap(warehouse: str, topic: str, name: str) -> Swapped:
         complete_through_ms=after.complete_through_ms,
         extra=after.extra,
     )
-    return _commit(table, staging, made, lines, delta.schema())
+    rows = dataset_over(live, rebuilt.path, rebuilt.files, pa.schema(delta.schema()))
+    counting = None if count_rows is None else partial(_counted, table, rows, count_rows)
+    return _commit(table, staging, made, lines, delta.schema(), counting)
 
 
-def _commit(table: TopicTable, staging: str, made: Commit, lines: list[str], columns: Schema) -> Swapped:
+def _counted(table: TopicTable, rows: ds.Dataset, count_rows: CountsRows, commit: Commit, before: Commit) -> Commit:
+    """Return the commit with the counts of its rows of the last week, if the one before it was counted."""
+    if before.counts is None:
+        return commit
+    since_ms = commit.written_at_ms - KEEP_MS
+    since = pa.scalar(since_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    recent = rows.scanner(columns=list(_COUNTED), filter=ds.field("published_at") >= since)
+    with table.translated_errors():
+        counts = count_rows(table, recent.to_batches(), commit.number, commit.attempt)
+        has_older = bool(rows.count_rows(filter=ds.field("published_at") < since))
+    name = f"{table.delta().metadata().id}/{commit.number}"
+    why = f"nobody counted rows that its commit {commit.number} has taken over, more than a week old then"
+    line = Line(doubts=(TableDoubt(name, since_ms, why),) if has_older else ())
+    return replace(commit, counts=replace(counts, line=line, published=before.counts.published))
+
+
+def _commit(
+    table: TopicTable,
+    staging: str,
+    made: Commit,
+    lines: list[str],
+    columns: Schema,
+    counting: Callable[[Commit, Commit], Commit] | None,
+) -> Swapped:
     """Commit with the next number that is free, whatever loads do meanwhile."""
     quarantine = open_quarantine(table.warehouse, table.topic)
     attempt = attempt_of(staging)
     for _ in range(_TRIES):
         before = table.newest()
         assert before is not None, "there was one"
-        commit = replace(made, number=before.number + 1)
+        commit = replace(made, number=before.number + 1, attempt=attempt)
+        if counting is not None:
+            commit = counting(commit, before)
         quarantine.write(commit.number, attempt, lines)
         try:
             table.commit(staging, commit, instead=columns)

@@ -101,13 +101,22 @@ class TopicTable:
         with self.translated_errors():
             return self._table.now()
 
+    def seen(self) -> History | None:
+        """Return the commits of the table as it is now, None where it is not there; use it before the next call."""
+        table = self.kept()
+        return None if table is None else self.history(table)
+
     def newest(self) -> Commit | None:
         """Return the newest commit, None before the first.
 
         Raises RolledBackError, and WarehouseError when the table has rows without offsets, or is another topic's.
         """
-        table = self.kept()
-        newest = None if table is None else self.history(table).newest()
+        history = self.seen()
+        return None if history is None else self.newest_in(history)
+
+    def newest_in(self, history: History) -> Commit | None:
+        """Return the newest commit of the table as it was seen. Raises as `newest` does."""
+        newest = history.newest()
         if newest is not None and newest.topic != self.topic:
             raise WarehouseError(f"{self.path} is a table of topic {newest.topic}, not of {self.topic}")
         return newest

@@ -40,7 +40,7 @@ class Auditor:
         self._again_ms = again_ms
 
     def running(
-        self, now_ms: Callable[[], int], check: Callable[[Verdict, set[str]], None]
+        self, now_ms: Callable[[], int], check: Callable[[Verdict, set[str], int], None]
     ) -> Generator[None, None, None]:
         """Read, judge and keep, again and again; `check` gets each verdict and who was heard of for it."""
         while True:
@@ -70,12 +70,16 @@ class Auditor:
             scope = Scope((VIEWS,), None if self.pipeline else TIERS, None, at_ms, self._rules, self.pipeline)
             scan = AuditScan(at_ms=at_ms, clock_ms=clock_ms, home=self._cluster.home, faults=tuple(faults))
             outcome = self._judge(found, scan, scope, before)
-            check(outcome.verdict, {each.instance for each in found if isinstance(each, ProgressReport)})
+            if outcome is None:
+                self.kept = None
+                continue
+            check(outcome.verdict, {each.instance for each in found if isinstance(each, ProgressReport)}, at_ms)
             place = ReadPlace(from_ms, {}, ends)
             self.kept = keep(outcome, place, self._cluster.home, scope, before, self._again_ms)
             yield
 
-    def _judge(self, found: list[Any], scan: AuditScan, scope: Scope, before: AuditState | None) -> Outcome:
+    def _judge(self, found: list[Any], scan: AuditScan, scope: Scope, before: AuditState | None) -> Outcome | None:
+        """Judge what was found; None where something counts no more that was judged for good."""
         expected = self.expect(before)
         received, ledger = ReceivedReports(expected), Ledger(io.BytesIO(), 0)
         from_ms = None if before is None else before.until_ms
@@ -94,7 +98,11 @@ class Auditor:
             rules=scope.rules,
             state=before,
         )
-        return Outcome(verdict, 0, self._window_ms, 0, heard=frozenset(expected.heard if expected else ()))
+        if before is not None and not scan.faults and received.gone_back(before.tables):
+            return None
+        tables = before.tables if before is not None and scan.faults else received.marks()
+        heard = frozenset(expected.heard if expected else ())
+        return Outcome(verdict, 0, self._window_ms, 0, heard=heard, tables=tables)
 
 
 def _is_before(each: object, from_ms: int | None, tiers: Collection[str] | None = None) -> bool:

@@ -51,6 +51,9 @@ class Cluster:
         """Return ZooKeeper's time."""
         return now_ms + self.skew_ms
 
+    first: dict[int, int] = field(default_factory=dict)
+    """By broker, the first offset of its partition of events: retention has removed what stood before."""
+
     def append(self, topic: str, broker: int, payload: Any, now_ms: int) -> None:
         if broker in self.away:
             raise AwayError

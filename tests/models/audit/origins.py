@@ -145,10 +145,10 @@ class Origins(World):
         found.heard |= frozenset() if before is None else before.heard
         return found
 
-    def check_verdict(self, verdict: Verdict, known: set[str]) -> None:
+    def check_verdict(self, verdict: Verdict, known: set[str], began_ms: int) -> None:
         """Keep the newest one, for the end."""
         self.verdict = verdict
-        super().check_verdict(verdict, known)
+        super().check_verdict(verdict, known, began_ms)
 
     def settle(self) -> None:
         """Mend all, wait, and see that what was lost is said to be, where clocks are right and no report was lost."""
@@ -160,11 +160,12 @@ class Origins(World):
                 for _ in range(60):
                     next(mirror.steps)
             for _ in range(60):
-                next(self.loader)
+                self.loaders.go_on()
             for _ in range(5):
                 next(self.audit)
         counted = [each for each in self.events() if each.state == "confirmed" and not each.by.is_dead]
         is_well = self.clocks == "near" and self.is_reached and not self.is_silent and not self.lost_reports
+        is_well = is_well and not self.loaders.is_damaged
         if is_well and self.verdict is not None:
             gaps = {account.start_ms for account in self.verdict.gaps}
             for event in counted:

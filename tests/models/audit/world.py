@@ -6,7 +6,6 @@ The loader judges through when it has everything, and `World.check` knows better
 
 from __future__ import annotations
 
-import io
 import random
 from dataclasses import dataclass, field, replace
 from itertools import count, repeat
@@ -14,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kafka2011.audit.compare import Ledger, is_before
-from kafka2011.audit.complete import complete
 from kafka2011.audit.encoding import AUDIT_COUNT, report_from, to_event
 from kafka2011.audit.progress import Instance
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.received import Rules
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
 from kafka2011.audit.unpublished import UnpublishedReports
 from kafka2011.audit.windows import Windows
@@ -27,12 +24,14 @@ from kafka2011.events.codec import Event as AvroEvent
 from tests.models.audit.auditing import Auditor
 from tests.models.audit.clusters import BROKERS, SKEW_MS, VIEWS, AwayError, Cluster
 from tests.models.audit.copying import Copying
+from tests.models.audit.loader import Loaders
+from tests.models.audit.troubles import TableTroubles
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from kafka2011.audit.complete import Complete
+    from kafka2011.audit.encoding import AnyReport
     from kafka2011.audit.expected import ExpectedReports
     from kafka2011.audit.verdict import Verdict
 
@@ -111,11 +110,6 @@ class World:
         self.lost_events = 0
         self.lost_reports = 0
         self.doomed: set[int] = set()  # events that no mirror copies
-        self.rows: set[int] = set()
-        self.loaded: dict[TopicPartition, int] = {}
-        self.seen: dict[TopicPartition, int] = {}  # when the end was seen up to which all is loaded
-        self.through_ms: int | None = None
-        self.newest: Complete | None = None
         self.told = 0
         self.mirror = Copying(self.live, "live", self.reader_skew(), repeat(None))
         self.loader_skew_ms = self.reader_skew()
@@ -126,8 +120,10 @@ class World:
         for _ in range(50):  # it stands before anybody publishes
             next(self.mirror.steps)
         self.now_ms += 100
-        self.loader = self.loading()
-        self.counted: set[int] = set()  # what any loader has read, though it may have died before its commit
+        self.rules, self.windows, self.again_ms = RULES, WINDOWS, AGAIN_MS
+        self.table_chance = random.Random(f"{seed} tables")  # so that walks are as they are without it
+        self.loaders = Loaders(self)
+        self.troubles = TableTroubles(self)
         self.auditor = Auditor(seed, self.offline, RULES, WINDOW_MS, JUDGED_AFTER_MS)
         self.audit = self.auditor.running(lambda: self.now_ms, self.check_verdict)
         self.happenings = (
@@ -136,7 +132,7 @@ class World:
             (0.005, self.end_one),
             (0.01, self.move_brokers),
             (0.004, self.restart_mirror),
-            (0.004, self.restart_loader),
+            (0.004, lambda _: self.loaders.restart(self.loaders.table)),
             (0.001, self.jump),
             (0.02, self.accept),
             (0.03, self.move_clocks),
@@ -171,7 +167,7 @@ class World:
 
     # The tiers -------------------------------------------------------------------------------------------------------
 
-    def publish(self, cluster: Cluster, outbox: Sequence[AuditReport | ProgressReport], favourite: int = 0) -> Step:
+    def publish(self, cluster: Cluster, outbox: Sequence[AnyReport], favourite: int = 0) -> Step:
         """Publish reports until each is confirmed; any may arrive twice, late or, after it was confirmed, be lost."""
         left = list(outbox)
         while left:
@@ -181,9 +177,10 @@ class World:
             try:
                 if fate != "fails":
                     lost = self.loses_reports and not self.calm and self.chance.random() < 0.02
-                    lost = lost and each.number != 0  # whoever is lost from the first word on, nobody can miss
+                    lost = lost and getattr(each, "number", 0) != 0  # of whom nobody has heard, nobody misses a word
                     self.lost_reports += lost
                     if not lost:
+                        assert not isinstance(each, Acceptance)
                         timed = replace(each, clock_ms=cluster.clock_ms(self.now_ms))
                         said = report_from(AvroEvent(AUDIT_COUNT, to_event(timed, 0, "")))
                         cluster.append(AUDIT_TOPIC, broker, said, self.now_ms)
@@ -319,44 +316,6 @@ class World:
                 found[place_of(broker, topic)] = None
         return found
 
-    def loading(self) -> Step:
-        """Load again and again, and say through when all is there, as one process."""
-        unpublished = UnpublishedReports(Instance("load", f"load-{next(self.names)}", "O"), WINDOWS)
-
-        def now_ms() -> int:
-            return self.now_ms + self.loader_skew_ms
-
-        yield from self.publish(self.offline, unpublished.begin_reader(VIEWS, now_ms() * 1000))
-        own: list[AuditReport] = []
-        while True:
-            yield
-            before_ms = self.chance.choice((self.through_ms, None))
-            from_ms = None if before_ms is None else before_ms - AGAIN_MS
-            clock_ms, faults = self.offline.clock_ms(self.now_ms), list[str]()
-            scan_ms = min(now_ms(), clock_ms)
-            found: list[Any] = []
-            yield from self.read_reports(from_ms, found, faults)
-            scan = AuditScan(at_ms=scan_ms, clock_ms=clock_ms, home="O", faults=tuple(faults))
-            seen = dict.fromkeys(map(place_of, BROKERS), 0) | self.seen
-            looked_ms = min(now_ms(), self.offline.clock_ms(self.now_ms))
-            ends = self.ends(self.offline, VIEWS)
-            offsets, rows = dict(self.loaded), set(self.rows)
-            for where, each in ends.items():
-                if each is not None:
-                    seen[where] = looked_ms
-                    start = offsets.get(where, 0)
-                    events = [entry.payload for entry in self.offline.logs[VIEWS, where.broker_id][start : each[1]]]
-                    count_read(unpublished, where, events, start, self.now_ms)
-                    rows.update(event.number for event in events)
-                    offsets[where] = each[1]
-                    yield
-            self.counted |= rows
-            taken = unpublished.take(now_ms() * 1000, ends={VIEWS: (looked_ms, ends)})
-            yield from self.publish(self.offline, taken)
-            own += [each for each in taken if isinstance(each, AuditReport)]
-            self.rows, self.loaded, self.seen = rows, offsets, seen  # the commit
-            self.judge([*found, *own], scan, before_ms, from_ms)
-
     def read_reports(self, from_ms: int | None, found: list[Any], faults: list[str]) -> Step:
         """Read one partition of the topic audit after the other, from some time before what is wanted."""
         for broker in BROKERS:
@@ -372,27 +331,8 @@ class World:
                     faults.append(f"broker {broker} is away")
             yield
 
-    def judge(self, found: Sequence[Any], scan: AuditScan, before_ms: int | None, from_ms: int | None) -> None:
-        """Say through when all is loaded, and look whether it is."""
-        received, ledger = ReceivedReports(self.expected(from_ms is not None)), Ledger(io.BytesIO())
-        for item in found:
-            received.add(item)
-            if not isinstance(item, AuditReport) or (from_ms is not None and item.start_ms < from_ms):
-                continue
-            if item.tier != "load" or is_before(item, self.loaded):
-                ledger.add(item)
-        read_ms = min(self.seen.values())
-        if not read_ms:
-            return
-        options: dict[str, Any] = {"from_ms": from_ms, "before_ms": before_ms, "rules": RULES, "read_ms": read_ms}
-        said = complete(ledger, received, VIEWS, "load", scan, **options)
-        if said is not None:
-            self.newest = said
-            self.through_ms = said.through_ms
-            self.check(said.through_ms, {each.instance for each in found if isinstance(each, ProgressReport)})
-
-    def check(self, through_ms: int | None, known: set[str]) -> None:
-        """Look whether anything published before that time is not loaded.
+    def check(self, through_ms: int | None, rows: frozenset[int], known: set[str]) -> None:
+        """Look whether anything published before that time is not in the table.
 
         Only an instance whose clock is far off, and of which nobody has read yet, may be overlooked.
         """
@@ -400,19 +340,24 @@ class World:
             return
         self.told += 1
         for event in self.owed(through_ms, known):
-            if event.number not in self.rows:
+            if event.number not in rows:
                 raise FalseCompleteError(f"through {through_ms}, and it is not there: {event}")
 
-    def check_verdict(self, verdict: Verdict, known: set[str]) -> None:
-        """Check that no window with a final verdict and without a gap has anything that no load has read."""
+    def check_verdict(self, verdict: Verdict, known: set[str], began_ms: int) -> None:
+        """Look whether a window with a final verdict and without a gap has anything that the table lacks.
+
+        Of the table an audit knows what was reported and could be read when it began. A gap must be one.
+        """
         gaps = {account.start_ms for account in verdict.gaps}
         lossy = {e.stamped_us // 1000 // WINDOW_MS * WINDOW_MS for e in self.events() if e.number in self.doomed}
-        if gaps - lossy:
+        if gaps - lossy and not self.loaders.is_damaged:
             raise FalseGapError(f"at {self.now_ms}, nothing is lost in {min(gaps - lossy)}: {verdict.gaps[0]}")
         if verdict.settled_ms is None:
             return
+        stated = self.loaders.stated_since(self.offline, began_ms)
         for event in self.owed(verdict.settled_ms // WINDOW_MS * WINDOW_MS, known):
-            if event.number not in self.counted and event.stamped_us // 1000 // WINDOW_MS * WINDOW_MS not in gaps:
+            is_there = any(event.number in each.rows for each in stated)
+            if not is_there and event.stamped_us // 1000 // WINDOW_MS * WINDOW_MS not in gaps:
                 raise FalseCompleteError(f"settled until {verdict.settled_ms}, and nobody misses {event}")
 
     def events(self) -> Iterator[Event]:
@@ -448,7 +393,7 @@ class World:
             if self.chance.random() < mirror.speed:
                 next(mirror.steps)
         if loads and self.chance.random() < self.loader_speed:
-            next(self.loader)
+            self.loaders.go_on()
         if self.auditor.chance.random() < AUDITOR_SPEED:
             next(self.audit)
 
@@ -473,6 +418,14 @@ class World:
         for likelihood, happen in self.happenings:
             if self.chance.random() < likelihood:
                 happen(alive)
+        self.troubles.happen()
+
+    def zk_ms(self) -> int:
+        """Return ZooKeeper's time, where the loader reports."""
+        return self.offline.clock_ms(self.now_ms)
+
+    def loader_ms(self) -> int:
+        return self.now_ms + self.loader_skew_ms
 
     def kill(self, alive: list[Producer]) -> None:
         if alive:
@@ -494,9 +447,6 @@ class World:
     def a_mirror(self) -> Copying:
         """Return the mirror that something happens to."""
         return self.mirror
-
-    def restart_loader(self, _alive: list[Producer]) -> None:
-        self.loader = self.loading()
 
     def jump(self, _alive: list[Producer]) -> None:
         self.now_ms += self.chance.choice((100, 1000))
@@ -545,19 +495,19 @@ class World:
             for mirror in self.mirrors:
                 next(mirror.steps)
         self.now_ms += 2 * RULES.margin_ms
-        self.newest = None
+        self.loaders.newest = None
         for _ in range(3000):
-            next(self.loader)
+            self.loaders.go_on()
             if self.is_done():
                 return
-        raise StuckError(f"at {self.now_ms}: {self.newest}")
+        raise StuckError(f"at {self.now_ms}: {self.loaders.newest}")
 
     def is_done(self) -> bool:
         """Say whether the loader has told of the last event, where that can be told."""
         newest_us = max((event.stamped_us for event in self.events()), default=0)
-        if not self.producers or self.lost_events or self.lost_reports:
+        if not self.producers or self.lost_events or self.lost_reports or self.loaders.is_damaged:
             return True
-        said = self.newest
+        said = self.loaders.newest
         return said is not None and said.through_ms is not None and said.through_ms * 1000 > newest_us - 10_000
 
 

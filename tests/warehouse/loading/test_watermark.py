@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.spark.plan import ResolvedOffsets
-from kafka2011.warehouse.loading.watermark import HOUR_MS, WATERMARK, Watermark, is_news
-from kafka2011.warehouse.table.commits import Commit, Operation
+from kafka2011.warehouse.loading.watermark import HOUR_MS, Watermark, is_news
+from kafka2011.warehouse.table.commits import WATERMARK, Commit, Operation
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_the_end_of_a_broker_that_is_away_was_seen_earlier() -> None:
 
 def test_what_was_complete_stays_complete_until_it_is_taken_back() -> None:
     """When the audit cannot be asked, what an earlier commit has said holds; what it knows better does not."""
-    watermark = Watermark.after(commit({}, through_ms=800), resolved(), 1000)
+    watermark = Watermark.after(commit({}), resolved(), 1000, 800)
     assert [watermark.through_ms(Asked(answer)) for answer in (None, 700, 900)] == [800, 700, 900]
     assert watermark.through_ms(None) == 800
 
