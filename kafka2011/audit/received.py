@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kafka2011.audit.instance_reports import InstanceReports, ReportedOffsets
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
+from kafka2011.audit.put_back import before_put_back
 from kafka2011.audit.reads import ClusterReads, PassedOffsets, Read
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.reported_tables import ReportedTables, belief_of
@@ -348,6 +349,8 @@ class ReceivedReports:
                 continue
             copied_ms = self._copied_ms(home, scan, rules)
             why = f"reports of cluster {home} are copied by a mirror"
+            if before_put_back(reader.progress_reports.values(), self._accepted.get(home)).is_put_back:
+                why = f"the topic audit of cluster {home} was put back, and reports may be lost with it"
             yield Unknown(None if copied_ms is None else copied_ms - rules.margin_ms, why, home)
 
     def _of_sources(self, topic: str, scan: AuditScan, from_ms: int | None, rules: Rules) -> Iterator[Unknown]:
@@ -417,10 +420,9 @@ class ReceivedReports:
         reader = self._copies.get(home)
         if reader is None or home in seen:
             return None
-        return max(
-            map(_at, self._reached(self._told(reader.progress_reports.values(), scan, rules, seen | {home}))),
-            default=None,
-        )
+        every = self._told(reader.progress_reports.values(), scan, rules, seen | {home})
+        told = before_put_back(every, self._accepted.get(home))
+        return max(map(_at, self._reached(told.progress_reports)), default=None)
 
     def _told(
         self, every: Collection[Said], scan: AuditScan, rules: Rules, seen: frozenset[str] = frozenset()

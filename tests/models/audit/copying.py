@@ -25,4 +25,15 @@ class Copying:
     copied: dict[tuple[str, int], int] = field(default_factory=dict)  # what the mirror has committed
     stuck: set[tuple[str, int]] = field(default_factory=set)
     speed: float = 0.9
+    seen: dict[int, int] = field(default_factory=dict)  # by broker, the highest end of its topic audit that was told
+    cut: dict[int, int] = field(default_factory=dict)  # the same, when the topic audit was put back
     topics: tuple[str, ...] = (AUDIT_TOPIC, VIEWS)
+
+    def told(self, ends: dict[int, int]) -> bool:
+        """Note which ends of the topic audit were told; say whether a log that was put back has grown again before."""
+        noticed = any(end < self.cut.get(broker, 0) for broker, end in ends.items())
+        has_grown = bool(self.cut) and bool(ends) and not noticed
+        if noticed:
+            self.cut = {}
+        self.seen = {broker: max(end, self.seen.get(broker, 0)) for broker, end in (self.seen | ends).items()}
+        return has_grown

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from kafka2011.audit.expected import ExpectedReports
 from kafka2011.audit.pipeline import Pipeline
-from tests.models.audit.clusters import VIEWS, Cluster
+from kafka2011.audit.report import AUDIT_TOPIC
+from tests.models.audit.clusters import BROKERS, VIEWS, Cluster
 from tests.models.audit.copying import Copying
 from tests.models.audit.world import RULES, WINDOW_MS, World
 
@@ -97,6 +98,8 @@ class Origins(World):
         self.auditor.pipeline = PIPELINE
         self.auditor.expect = self.expected_by_auditor
         self.verdict: Verdict | None = None
+        if self.luck.random() < 0.3:
+            self.happenings = (*self.happenings, (0.003, self.put_back))
         self.begin([])
         self.begin([])
 
@@ -131,6 +134,18 @@ class Origins(World):
     def move_brokers(self, alive: list[Producer]) -> None:
         super().move_brokers(alive)
         self.west.away = self.luck.choice((set(), set(), {self.luck.choice((0, 1))}))
+
+    def put_back(self, _alive: list[Producer]) -> None:
+        """Let the topic audit of an origin be as it was a while ago; it has lost the reports since."""
+        mirror = self.a_mirror()
+        to_ms = self.now_ms - self.luck.randint(0, 200)
+        for broker in BROKERS:
+            log = mirror.source.logs[AUDIT_TOPIC, broker]
+            kept = [entry for entry in log if entry.appended_ms <= to_ms]
+            if len(kept) < len(log):
+                mirror.cut = {**mirror.seen}
+                self.lost_reports += len(log) - len(kept)
+                log[:] = kept
 
     def expected(self, is_partial: bool) -> ExpectedReports:
         """Return what the loader knows to be declared."""
