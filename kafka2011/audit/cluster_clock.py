@@ -1,4 +1,4 @@
-"""The time by a cluster's ZooKeeper, for those whose own clock may be off: asked now and then, and carried on. Pure."""
+"""The time by a cluster's ZooKeeper, for those whose own clock may be off: asked now and then, and carried on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
+from zk import forks
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ class ClusterClock:
         self._known: tuple[int, float] | None = None
         self._asked_s: float | None = None
         self._outages = Outages(logger)
+        forks.register(self)
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: a thread that was asking is not there, and holds no lock."""
+        self._lock = threading.Lock()
+        self._asked_s = None
 
     def now_ms(self) -> int | None:
         """Return the time in ms since 1970; None while ZooKeeper has never answered."""

@@ -139,7 +139,7 @@ class ConsumerConnector:
         that is not owned here, or no longer, and ZkUnavailable when ZooKeeper does not answer.
         """
         self._check_is_ours()
-        if self._shutting_down is not None:
+        if self._is_shut_down.is_set():
             raise KafkaError(
                 f"{self.consumer_id} is shut down: what was done by then was committed, and it owns nothing"
             )

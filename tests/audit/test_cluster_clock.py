@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
 from kafka2011.audit.cluster_clock import AGAIN_S, ClusterClock
 from tests.support.clocks import ManualClock
 from zk.errors import ZkUnavailable
@@ -35,3 +39,28 @@ def test_a_time_that_was_never_known_is_none() -> None:
         raise ZkUnavailable("nobody answers")
 
     assert ClusterClock(ask, ManualClock(0)).now_ms() is None
+
+
+def test_a_child_that_was_forked_while_zookeeper_was_asked_asks_again() -> None:
+    """The thread that was asking holds the lock in the parent alone."""
+    asking, answer = threading.Event(), threading.Event()
+    answers: list[int] = []
+
+    def ask() -> int:
+        asking.set()
+        assert answer.wait(20)
+        return 5
+
+    clock = ClusterClock(ask)
+    thread = threading.Thread(target=lambda: answers.append(clock.now_ms() or 0))
+    thread.start()
+    assert asking.wait(20)
+    child = os.fork()
+    if not child:
+        answer.set()
+        signal.alarm(20)
+        os._exit((clock.now_ms() or 0) < 5)
+    assert os.waitpid(child, 0)[1] == 0
+    answer.set()
+    thread.join(20)
+    assert answers[0] >= 5
