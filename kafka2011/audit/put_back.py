@@ -36,11 +36,14 @@ def _lost_since(progress_reports: Collection[ProgressReport], accepted_ms: int |
     by_instance: dict[str, list[ProgressReport]] = defaultdict(list)
     for progress in progress_reports:
         by_instance[progress.instance].append(progress)
-    begun = sorted((min(each.clock_ms or 0 for each in every), instance) for instance, every in by_instance.items())
+    # Of whom the first word is not known, nobody knows when it began: its looks may be older than any other word of it.
+    begun_ms_of = dict.fromkeys(by_instance, 0)
+    begun_ms_of |= {each.instance: each.clock_ms or 0 for each in progress_reports if each.number == 0}
+    begun = sorted((begun_ms, instance) for instance, begun_ms in begun_ms_of.items())
     timed = sorted((each for each in progress_reports if each.ends), key=lambda each: each.clock_ms or 0)
     others, place = _Highest(accepted_ms), 0
     for begun_ms, instance in begun:
-        while begun_ms and place < len(timed) and (timed[place].clock_ms or 0) <= begun_ms:
+        while place < len(timed) and (timed[place].clock_ms or 0) < begun_ms:
             others.note(timed[place])
             place += 1
         seen = others.copy()

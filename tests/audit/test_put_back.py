@@ -36,9 +36,12 @@ def newest(said: list[ProgressReport], accepted_ms: int | None = None) -> tuple[
 def test_a_log_that_grows_was_not_put_back() -> None:
     """Nor if two mirrors look one after the other, and the first says it later."""
     assert newest(said_of("a", (100, 5, 5), (200, 5, 6), (300, 9, 9))) == (300, False)
+    fast = [replace(each, clock_ms=99) for each in said_of("a", (100, 5, 5), (100, 6, 6))]
+    assert newest(fast) == (100, False), "all in one ms"
     late = said_of("b", (150, 3, 3))
     late[-1] = replace(late[-1], clock_ms=250)
     assert newest([*said_of("a", (200, 5, 5)), *late]) == (200, False)
+    assert newest([*said_of("a", (200, 5, 5)), *late[1:]]) == (200, False), "nobody knows when it began"
 
 
 def test_what_was_said_before_a_log_was_put_back_counts() -> None:
