@@ -95,6 +95,17 @@ def test_what_cannot_be_read_takes_nothing_back() -> None:
     assert through(known.complete(1000, None, "broker 2 is away")) == (None, 0)
 
 
+def test_what_is_missing_is_taken_back_though_more_is_unknown() -> None:
+    """Where all could be read, a message that is missing ends it: what is unknown beside that does not matter."""
+    known = Known(producer=[FIRST, SECOND], load=[FIRST])
+    unnumbered = WindowCounts("producer", "old", "", WINDOWS)
+    count_sent(unnumbered, Seen(), [FIRST])
+    for report in unnumbered.take():
+        known.received.add(report)
+    assert through(known.complete(1000, 30)) == (10, 1)
+    assert through(known.complete(1000, 30, "broker 2 is away")) == (30, 0)
+
+
 def test_what_was_complete_is_taken_back() -> None:
     """When an instance is heard of only now that stamps earlier times, though something cannot be read."""
     known = Known(closed=False, producer=[FIRST], load=[FIRST])
