@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011 import left_open
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -97,22 +95,3 @@ def test_a_forked_child_leaves_what_is_the_parents_alone(tmp_path: Path) -> None
         os.wait()
     """
     assert run(tmp_path, code)[1] == ["closed child's", "closed parent's"]
-
-
-class Unclosed:
-    """What nobody has closed."""
-
-    closed = 0
-
-    def close_at_exit(self) -> None:
-        self.closed += 1
-
-
-def test_what_was_closed_is_closed_once() -> None:
-    """Also when the exit comes twice."""
-    one = Unclosed()
-    left_open.note_opened(one)
-    with pytest.warns(ResourceWarning, match="was not closed before the program ended"):
-        left_open.close_all()
-    left_open.close_all()
-    assert one.closed == 1

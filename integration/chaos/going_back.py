@@ -50,7 +50,10 @@ class Copies:
         goes_back = earlier.disk_id == disk_id and self._is_told(earlier.logs)
         if goes_back:
             _empty(replica.logs)
-            shutil.copytree(earlier.logs, replica.logs, dirs_exist_ok=True)
+            try:
+                shutil.copytree(earlier.logs, replica.logs, dirs_exist_ok=True)
+            except OSError:  # a small disk has no room for it
+                _empty(replica.logs)
             note_all(replica.logs, replica.notes, replica.synced)
         shutil.rmtree(earlier.logs)
         return goes_back

@@ -1,6 +1,6 @@
 """Asks a broker why a topic may not be consumed, as only those of this package understand.
 
-    request    size int32 | type int16 = 102 | topic
+    request    size int32 | type int16 = 103 | topic
     response   size int32 | error int16 = 0 | JSON: principal, rules
 
 A broker is asked once it has answered NotAllowedError's number. It does so to clients of this package, whose requests
