@@ -125,7 +125,7 @@ class ServiceManager:
         """Return what a unit says of its service, for an instance where the name has an @."""
         template, at, instance = name.removesuffix(".service").partition("@")
         text = (self._units / f"{template}{at}.service").read_text(encoding="utf-8")
-        parser = configparser.RawConfigParser()
+        parser = configparser.RawConfigParser(strict=False)  # a list may be given in several lines
         parser.optionxform = str  # type: ignore[assignment,method-assign]
         parser.read_string(self._rewritten(text.replace("%i", instance)))
         return parser["Service"]
