@@ -203,9 +203,10 @@ class RequestHandlers:
         if topic not in client.refused_topics:
             return False
         self.counts[f"not_allowed_{CONSUME}"] += 1
-        if topic not in client.told and len(client.told) < _MAX_TOLD:
-            client.told.add(topic)
-            logger.warning("%s may not consume: topic %r", client.name, topic[:300])
+        name = topic[:300]
+        if name not in client.told and len(client.told) < _MAX_TOLD:
+            client.told.add(name)
+            logger.warning("%s may not consume: topic %r", client.name, name)
         return True
 
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:
