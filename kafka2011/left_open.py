@@ -55,7 +55,7 @@ def note_closed(one: LeftOpen) -> None:
     _OPENED.pop(id(one), None)
 
 
-def close_all() -> None:
+def _close_all() -> None:
     """Close what is open, the newest first: it may use what is older."""
     while _OPENED:
         _, (one, file, line) = _OPENED.popitem()
@@ -82,4 +82,4 @@ class _InChildren:
 
 _in_children = _InChildren()
 forks.register(_in_children)
-atexit.register(close_all)
+atexit.register(_close_all)

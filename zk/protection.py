@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Permissions
 
@@ -22,15 +22,15 @@ _OF_ALL = Permissions.ALL & ~Permissions.READ
 class Protection:
     """Who may change what: znodes that anybody may, and those that are the user's alone, by path, in order.
 
-    `strangers` are registrations of brokers and members that anybody may change: their processes live and have no
+    `without_user` are registrations of brokers and members that anybody may change: their processes live and have no
     user, as all of 0.7. They go with their sessions, and are not among `open_nodes`.
     """
 
     open_nodes: Sequence[str] = ()
     closed_nodes: Sequence[str] = ()
-    strangers: Sequence[str] = ()
+    without_user: Sequence[str] = ()
     shut_out: Mapping[str, str] = field(default_factory=dict)
-    """Strangers that need a znode which is the user's, and the first of those."""
+    """Those of them that need a znode which is the user's, and the first of those."""
 
 
 def is_open_to_all(acls: Iterable[ACL]) -> bool:
@@ -41,16 +41,20 @@ def is_open_to_all(acls: Iterable[ACL]) -> bool:
 def look(client: ZkClient) -> Protection:
     """Read who may change what below the chroot, which is included."""
     found = Nodes(client).permissions_of_many(_all_paths(client))
-    everybodys = [path for path, (acls, _) in found.items() if is_open_to_all(acls)]
-    strangers = [path for path in everybodys if found[path][1].ephemeralOwner and _is_registration(path)]
-    open_nodes = [path for path in everybodys if path not in strangers]
-    closed_nodes = [path for path, (acls, _) in found.items() if _is_ours(client, acls)]
+    open_nodes, without_user, closed_nodes = [], [], []
+    for path, (acls, stat) in found.items():
+        if not is_open_to_all(acls):
+            closed_nodes.append(path)
+        elif stat.ephemeralOwner and _is_registration(path):
+            without_user.append(path)
+        else:
+            open_nodes.append(path)
     shut_out = {}
-    for stranger in strangers:
-        first = next((path for path in closed_nodes if _needs(stranger, path)), None)
+    for registration in without_user:
+        first = next((path for path in closed_nodes if _needs(registration, path)), None)
         if first is not None:
-            shut_out[stranger] = first
-    return Protection(open_nodes, closed_nodes, strangers, shut_out)
+            shut_out[registration] = first
+    return Protection(open_nodes, closed_nodes, without_user, shut_out)
 
 
 def protect(client: ZkClient, open_paths: Sequence[str]) -> None:
@@ -74,15 +78,11 @@ def _group_of(path: str) -> str:
     return path.split("/")[2] if path.startswith(f"{paths.CONSUMERS}/") else ""
 
 
-def _needs(stranger: str, path: str) -> bool:
+def _needs(registration: str, path: str) -> bool:
     """Say whether a broker or a member of 0.7 writes a znode, or makes some right below it."""
-    group = _group_of(stranger)
+    group = _group_of(registration)
     below = f"{paths.CONSUMERS}/{group}" if group else paths.BROKER_TOPICS
     return path == below or path.startswith(f"{below}/")
-
-
-def _is_ours(client: ZkClient, acls: Sequence[Any]) -> bool:
-    return client.default_acl is not None and not is_open_to_all(acls)
 
 
 def _all_paths(client: ZkClient) -> list[str]:

@@ -126,15 +126,15 @@ def test_who_has_no_user_and_lives_is_named_before_anything_is_closed(address_of
         theirs = Nodes(other)
         for path in ("/brokers/ids", "/brokers/topics/t", "/consumers/g/ids", "/consumers/g/offsets/t"):
             theirs.ensure_persistent(path)
-        strangers = ["/brokers/ids/1", "/consumers/g/ids/g_x"]
-        for path in strangers:
+        without_user = ["/brokers/ids/1", "/consumers/g/ids/g_x"]
+        for path in without_user:
             theirs.create(path, b"", ephemeral=True)
         with connect(address_of(of_all=user()), connection_timeout_ms=PATIENT_MS) as ours:
             Nodes(ours).create("/brokers/ids/2", b"", ephemeral=True)
             found = look(ours)
-            assert (found.strangers, dict(found.shut_out)) == (strangers, {})
+            assert (found.without_user, dict(found.shut_out)) == (without_user, {})
             protect(ours, found.open_nodes)
-            assert look(ours).shut_out == {strangers[0]: "/brokers/topics", strangers[1]: "/consumers/g"}
+            assert look(ours).shut_out == {without_user[0]: "/brokers/topics", without_user[1]: "/consumers/g"}
 
 
 def test_without_a_user_znodes_are_open(zk_connect: str) -> None:

@@ -162,7 +162,7 @@ class Pipeline:
                 if cluster.id:
                     raise PipelineError(
                         f"{self.path}: clusters.{cluster.name}: id is {cluster.id}, and the cluster at {zk_connect}"
-                        f" has the id {home}: correct it, or find out why ZooKeeper was made anew"
+                        f" has the id {home}: correct it, or find out why ZooKeeper has a new id"
                     )
                 return cluster
         raise PipelineError(f"{self.path}: no cluster is at {zk_connect} (id {home}): declare it, or give --zookeeper")

@@ -46,27 +46,27 @@ def command(zk_connect: str, dry_run: bool, shuts_out: bool, is_undone: bool) ->
             if is_undone:
                 undo(client, changed)
             else:
-                _check_strangers(found, shuts_out=shuts_out)
+                _check_without_user(found, shuts_out=shuts_out)
                 protect(client, changed)
         for path in changed:
             click.echo(printable(path))
         left = look(client)
-    if dry_run and not is_undone and found.strangers:
+    if dry_run and not is_undone and found.without_user:
         click.echo(f"shut out would be {_listed(found)}", err=True)
     open_nodes = len(left.open_nodes)
     click.echo(f"{counted(open_nodes, 'znode')} {'is' if open_nodes == 1 else 'are'} open to everybody", err=True)
 
 
-def _check_strangers(found: Protection, *, shuts_out: bool) -> None:
-    if found.strangers and not shuts_out:
+def _check_without_user(found: Protection, *, shuts_out: bool) -> None:
+    if found.without_user and not shuts_out:
+        are = "is" if len(found.without_user) == 1 else "are"
         raise ConfigError(
-            f"nothing was changed: {_listed(found)} {'is' if len(found.strangers) == 1 else 'are'} registered without"
-            " this user, as all of Kafka 0.7, and would be shut out. Stop them or give them the password, or repeat it"
-            " with --shut-out-0.7"
+            f"nothing was changed: {_listed(found)} {are} registered without this user, as all of Kafka 0.7, and would"
+            " be shut out. Stop them or give them the password, or repeat it with --shut-out-0.7"
         )
 
 
 def _listed(found: Protection) -> str:
-    more = len(found.strangers) - _NAMED
-    names = ", ".join(printable(path) for path in found.strangers[:_NAMED])
+    more = len(found.without_user) - _NAMED
+    names = ", ".join(printable(path) for path in found.without_user[:_NAMED])
     return f"{names} and {more} more" if more > 0 else names

@@ -88,8 +88,9 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
 def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
     """Add a schema to a topic's list. One that is already there keeps its number.
 
-    Refused unless it goes with those before it as the topic's level of compatibility asks. By default it must read the
-    events of all of them, and they its own: a field that is added or removed needs a default.
+    Refused if the topic's level of compatibility does not allow it beside the schemas before it. By default it must
+    read the events of all of them, and all of them must read its events: a field that is added or removed needs a
+    default.
     """
     from kafka2011.events.schema_registry import SchemaRegistry
 

@@ -289,9 +289,9 @@ def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
 
 def processes_that_are_shut_out(checkup: Checkup) -> Iterator[Finding]:
     """Find brokers and members without a user that live and need znodes which are the user's."""
-    for stranger, path in checkup.protection.shut_out.items():
+    for registration, path in checkup.protection.shut_out.items():
         yield Finding(
-            stranger,
+            registration,
             f"was registered without the user of zk.connect, and needs {path}, which only that user may change",
             "give its process the password, or stop it; or kafka2011 protect --undo, if 0.7 is to be a part of this"
             " cluster",

@@ -59,7 +59,7 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
 
 
 def _misplaced(cluster: ClusterSnapshot) -> dict[str, dict[TopicPartition, str]]:
-    """Ask brokers whether a message starts where each group goes on within a log, of so many partitions at most."""
+    """Ask brokers whether a message starts where groups go on within a log; for _MOST_OFFSETS partitions at most."""
     committed = {
         (name, partition.where): partition.committed
         for name in cluster.groups
