@@ -101,6 +101,23 @@ class Loaded:
         return fields
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one load has to do: with which session and look at the brokers, from which offsets, behind which commit."""
+
+    client: ZkClient
+    lookup: OffsetLookup
+    resolved: ResolvedOffsets
+    stored: Mapping[TopicPartition, int]
+    newest: Commit | None
+    account: LoadAccount | None
+
+    @property
+    def number(self) -> int:
+        """The number of the commit that it makes."""
+        return 1 if self.newest is None else self.newest.number + 1
+
+
 class TopicLoad:
     """Loads one topic into its table. For one thread; `load` may be called again and again.
 
@@ -166,7 +183,7 @@ class TopicLoad:
                     return Loaded(
                         self._topic, seconds=self._clock.monotonic_s() - began_s, away=resolved.away, offsets=stored
                     )
-            commit = self._commit(client, lookup, resolved, stored, newest, account, watermark, checks)
+            commit = self._commit(_Work(client, lookup, resolved, stored, newest, account), watermark, checks)
             self._on_step(Step.COMMITTED)
             if account is not None:
                 account.report(TimedEnds(seen_ms, ends))
@@ -194,23 +211,13 @@ class TopicLoad:
             commit.offsets,
         )
 
-    def _commit(
-        self,
-        client: ZkClient,
-        lookup: OffsetLookup,
-        resolved: ResolvedOffsets,
-        stored: Mapping[TopicPartition, int],
-        newest: Commit | None,
-        account: LoadAccount | None,
-        watermark: Watermark,
-        checks: Mapping[TopicPartition, LogCheck],
-    ) -> Commit:
+    def _commit(self, work: _Work, watermark: Watermark, checks: Mapping[TopicPartition, LogCheck]) -> Commit:
         """Write what a load has to read, count it, and commit it; return the commit."""
-        staging, number = self._table.begin(), 1 if newest is None else newest.number + 1
+        staging, account = self._table.begin(), work.account
         if account is not None:
-            account.begin(number, attempt_of(staging))
+            account.begin(work.number, attempt_of(staging))
         try:
-            commit, files = self._write(client, lookup, resolved, stored, newest, staging, account)
+            commit, files = self._write(work, staging)
             extra: dict[str, Any] = {LOG_CHECKS: checks_to_json(checks)}
             if account is not None:
                 commit = replace(commit, counts=account.counted())
@@ -218,7 +225,7 @@ class TopicLoad:
                 extra[WATERMARK] = watermark.to_json()
             commit = replace(commit, extra=extra, complete_through_ms=watermark.through_ms(account))
         except BaseException as error:
-            self._clean(number, staging, account)
+            self._clean(work.number, staging, account)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
                 raise WarehouseError(f"topic {self._topic}: {error}") from error
             raise
@@ -237,26 +244,20 @@ class TopicLoad:
 
         return ask() if newest is not None else once_registered(ask)
 
-    def _write(
-        self,
-        client: ZkClient,
-        lookup: OffsetLookup,
-        resolved: ResolvedOffsets,
-        stored: Mapping[TopicPartition, int],
-        newest: Commit | None,
-        staging: str,
-        account: LoadAccount | None,
-    ) -> tuple[Commit, Sequence[DataFile]]:
+    def _write(self, work: _Work, staging: str) -> tuple[Commit, Sequence[DataFile]]:
         """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
-        number = 1 if newest is None else newest.number + 1
-        registry = self._registry or SchemaRegistry(client)
+        resolved, account = work.resolved, work.account
+        registry = self._registry or SchemaRegistry(work.client)
         known = registry.schemas(self._topic)
         if not known:
             raise UnknownSchemaError.of_topic(self._topic)
-        decoder = decoder_for(self._table, newest, registry.snapshot(self._topic), number)
+        decoder = decoder_for(self._table, work.newest, registry.snapshot(self._topic), work.number)
         self._wider = decoder.widened
         output = self._table.output(staging)
-        offsets = {**stored, **{offset_range.topic_partition: offset_range.end for offset_range in resolved.ranges}}
+        offsets = {
+            **work.stored,
+            **{offset_range.topic_partition: offset_range.end for offset_range in resolved.ranges},
+        }
         job = LoadJob(
             self._topic,
             ReadSettings.of(self._options),
@@ -268,7 +269,7 @@ class TopicLoad:
         coverage = Coverage(self._topic)
         files: list[DataFile] = []
         refused_files: list[str] = []
-        tasks = self._tasks(lookup, resolved.ranges)
+        tasks = self._tasks(work.lookup, resolved.ranges)
         are_small = len(tasks) < 2 and resolved.size_bytes <= SMALL_BYTES
         for result in self._engine.run(job, tasks, are_small=are_small):
             result.cover(coverage)
@@ -278,14 +279,14 @@ class TopicLoad:
                 account.count(result.counts)
         self._on_step(Step.WRITTEN)
         lines = (line for name in refused_files for line in output.lines(name))
-        self._quarantine.write(number, attempt_of(staging), lines)
+        self._quarantine.write(work.number, attempt_of(staging), lines)
         for name in refused_files:
             output.delete(name)
-        ranges = self._account(lookup, resolved, coverage)
+        ranges = self._account(work.lookup, resolved, coverage)
         self._on_step(Step.CHECKED)
         commit = Commit(
             topic=self._topic,
-            number=number,
+            number=work.number,
             operation=Operation.LOAD,
             written_at_ms=int(self._clock.wall_s() * 1000),
             offsets=offsets,
