@@ -42,7 +42,12 @@ class ProtocolError(KafkaError):
 
 
 class BrokerConnectionError(KafkaError):
-    """A broker could not be reached, or the connection to it ended before the answer was complete."""
+    """A broker could not be reached, or the connection to it ended before the answer was complete.
+
+    `sent_bytes` is how much of what was being sent had been handed to the operating system, where that is known.
+    """
+
+    sent_bytes = 0
 
 
 class MessageSizeTooLargeError(KafkaError):

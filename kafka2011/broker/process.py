@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from kafka2011.broker.connections.file_limit import raise_file_limit
+from kafka2011.broker.memory.freed_memory import keep_freed_memory
 from kafka2011.broker.server import KafkaServer
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | N
     does not start.
     """
     raise_file_limit()
+    keep_freed_memory()
     server = KafkaServer(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(number, _on_stop_signal, server, number)

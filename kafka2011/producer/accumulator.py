@@ -347,7 +347,7 @@ class Accumulator:
         bound.room_bytes += batch.size_bytes
         queue = self.queues[batch.where.broker_id]
         # Waking a waiting send for every batch that leaves costs more than the batch.
-        if queue.waiting_for_room and (bound.room_messages * 4 >= bound.max_messages or not queue.ready):
+        if queue.waiting_for_room and bound.room_messages * 4 >= bound.max_messages:
             queue.has_room.notify_all()
 
     # The end -----------------------------------------------------------------------------------------------------

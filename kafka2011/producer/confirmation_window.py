@@ -5,8 +5,9 @@
                  +------- lost -------+
 
 Everything stays in the order in which it was added. A barrier is a question after the batches sent so far: its answer
-proves that the broker has handled them, because it serves a connection strictly in order. At most one is unanswered,
-so the few bytes of its answer always fit the sockets' buffers, and a writer never has to read to make progress.
+proves that the broker has handled them, because it serves a connection strictly in order. At most MOST_BARRIERS are
+unanswered, so the few bytes of their answers always fit the sockets' buffers, and a writer never has to read to make
+progress. Several make room bit by bit, so that the application goes on while the broker works.
 
 When a connection ends, everything unconfirmed goes back ahead of the rest, and is sent again one by one. When the
 broker then ends a connection with one batch on it, that batch is the one that it refuses.
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kafka2011.producer.batch import Batch
 
 
+MOST_BARRIERS = 64
+
+
 class ConfirmationWindow:
     """The batches of one connection, from oldest to newest. `max_batches` and `max_bytes` bound what is unconfirmed."""
 
@@ -32,7 +36,10 @@ class ConfirmationWindow:
         self._waiting: deque[Batch] = deque()
         self._unconfirmed: deque[Batch] = deque()
         self._unconfirmed_bytes = 0
-        self._asked = 0  # how many of the unconfirmed are before the barrier; 0 when none is unanswered
+        self._asked: deque[int] = (
+            deque()
+        )  # for each unanswered barrier, how many batches are between it and the one before
+        self._asked_batches = 0  # all of these
 
     @property
     def empty(self) -> bool:
@@ -40,9 +47,14 @@ class ConfirmationWindow:
         return not self._waiting and not self._unconfirmed
 
     @property
-    def asked(self) -> bool:
-        """Whether a barrier is unanswered."""
-        return self._asked > 0
+    def barriers(self) -> int:
+        """How many barriers are unanswered."""
+        return len(self._asked)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether there is something to ask about, and room for one more barrier."""
+        return self._asked_batches < len(self._unconfirmed) and len(self._asked) < MOST_BARRIERS
 
     @property
     def waiting(self) -> int:
@@ -80,28 +92,32 @@ class ConfirmationWindow:
             return False
         return self._has_room_for(self._waiting[0])
 
-    def send(self) -> list[Batch]:
-        """Return what goes into the next request: as much as there is room for, a suspect batch alone."""
+    def send(self, most_batches: int | None = None, most_bytes: int | None = None) -> list[Batch]:
+        """Return what is sent next: as much as there is room for, or about so much of it; a suspect batch alone."""
         sent: list[Batch] = []
+        sent_bytes = 0
         while self.can_send:
             following = self._waiting.popleft()
             following.tries += 1
             self._unconfirmed.append(following)
-            self._unconfirmed_bytes += len(following.data)
             sent.append(following)
+            sent_bytes += len(following.data)
+            self._unconfirmed_bytes += len(following.data)
+            if len(sent) == most_batches or (most_bytes is not None and sent_bytes >= most_bytes):
+                break
         return sent
 
     def ask(self) -> None:
         """Note a barrier after all that was sent."""
-        assert not self._asked
-        assert self._unconfirmed
-        self._asked = len(self._unconfirmed)
+        assert self.may_ask
+        self._asked.append(len(self._unconfirmed) - self._asked_batches)
+        self._asked_batches = len(self._unconfirmed)
 
-    def answered(self) -> list[Batch]:
-        """Return the batches that the barrier's answer confirms."""
-        assert self._asked
-        confirmed = [self._unconfirmed.popleft() for _ in range(self._asked)]
-        self._asked = 0
+    def answered(self, answers: int = 1) -> list[Batch]:
+        """Return the batches that the answers to the oldest barriers confirm."""
+        count = sum(self._asked.popleft() for _ in range(answers))
+        confirmed = [self._unconfirmed.popleft() for _ in range(count)]
+        self._asked_batches -= count
         self._unconfirmed_bytes -= sum(len(batch.data) for batch in confirmed)
         return confirmed
 
@@ -128,7 +144,8 @@ class ConfirmationWindow:
             self._waiting.appendleft(lost)
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
-        self._asked = 0
+        self._asked.clear()
+        self._asked_batches = 0
         return blamed
 
     def remove(self, unwanted: Callable[[Batch], bool]) -> list[Batch]:

@@ -16,6 +16,8 @@ from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import MultiFetchRequest, encode_request
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafka2011.config import SyncProducerConfig
     from zk.cluster import Broker
 
@@ -26,6 +28,8 @@ BARRIER = encode_request(MultiFetchRequest(()))
 
 BARRIER_ANSWER = b"\x00\x00"
 """What follows the size field of the answer: error 0, and no parts."""
+
+_WHOLE_ANSWER = len(BARRIER_ANSWER).to_bytes(4, "big") + BARRIER_ANSWER
 
 LOOK_INTERVAL_S = 0.001
 """How often `write` checks whether the broker has ended the connection; in between, a failing write shows it."""
@@ -81,6 +85,20 @@ class ProducerConnection(BrokerConnection):
                 self.broken += 1
                 raise
 
+    def write_all(self, frames: Sequence[bytes]) -> None:
+        """Do as `write` with several requests, in order, where nothing is between them.
+
+        When this raises BrokerConnectionError, the broker gets those that lie whole within its `sent_bytes`.
+        """
+        with self.lock:
+            ends_s = self._prepare(time.monotonic())
+            self._sends += len(frames) - 1
+            try:
+                self.send_all(frames, ends_s)
+            except BrokerConnectionError:
+                self.broken += 1
+                raise
+
     def write_message(self, topic: bytes, partition: int, payload: bytes) -> None:
         """Do as `write` with a produce of one message, to a `topic_field`."""
         lock = self.lock
@@ -120,10 +138,10 @@ class ProducerConnection(BrokerConnection):
         self._sends += 1
         return now_s + self._limit_s
 
-    def push(self, frame: bytes) -> None:
-        """Send a request on the connection that is open."""
-        self.send(frame)
-        self._sends += 1
+    def push(self, frames: Sequence[bytes]) -> None:
+        """Send requests on the connection that is open."""
+        self.send(b"".join(frames))
+        self._sends += len(frames)
 
     def prove(self) -> None:
         """Ask, and wait for the answer: it proves that the broker has handled what was sent before."""
@@ -137,6 +155,16 @@ class ProducerConnection(BrokerConnection):
         if answer != BARRIER_ANSWER:
             self.close()
             raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {answer[:20]!r}")
+
+    def answers(self, due: int) -> int:
+        """Do as `answer`, then read what has come of the others that are due; return how many were read."""
+        self.answer()
+        others = self.arrived(len(_WHOLE_ANSWER), due - 1) if due > 1 else b""
+        count = len(others) // len(_WHOLE_ANSWER)
+        if others != _WHOLE_ANSWER * count:
+            self.close()
+            raise ProtocolError(f"{self.host}:{self.port} answers fetches of nothing with {others[:20]!r}")
+        return 1 + count
 
     @property
     def reconnect_is_due(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
@@ -16,7 +17,7 @@ from kafka2011.producer.confirmation_window import ConfirmationWindow
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.producer_connection import BARRIER, ProducerConnection
-from kafka2011.wire.protocol import multiproduce_frame, produce_frame
+from kafka2011.wire.protocol import produce_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +35,14 @@ logger = logging.getLogger(__name__)
 
 WINDOW_BATCHES = 256
 WINDOW_BYTES = 8 * 1024 * 1024
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-"""More than one set goes into a request only up to this size, far below any broker's max.socket.request.bytes."""
-MAX_REQUEST_SETS = 1000
-"""And only this many sets: their number is an int16."""
+WRITE_BYTES = 256 * 1024
+"""About how much goes into one write, unconfirmed: then its batches are done."""
+WRITE_BATCHES = 64
+"""And of how many batches."""
+ASK_BYTES = 128 * 1024
+"""About how much is between two barriers where much is sent at once."""
+ASK_BATCHES = 32
+"""And of how many batches."""
 MAX_REFUSALS = 3
 """How often a broker must end a proven connection that carries only one set before that set counts as refused."""
 FIRST_BACKOFF_S = 0.05
@@ -201,14 +206,26 @@ class Sender:
         broken = connection.broken
         try:
             while window.can_send:
-                for request in list(divided(window.send())):
-                    connection.write(_frame(request))
-                    window.written(request)
-                    self._counts.add(sets_resent=sum(batch.tries - 1 for batch in request))
-                    self._completion.done(request)
+                self._write(connection, window.send(WRITE_BATCHES, WRITE_BYTES))
         finally:
             self._counts.add(broken_connections=connection.broken - broken)
         self._mark_up()
+
+    def _write(self, connection: ProducerConnection, batches: list[Batch]) -> None:
+        """Write requests; what was handed over whole is done, even if the rest was not."""
+        frames = [_frame(batch) for batch in batches]
+        written: list[Batch] = []
+        try:
+            connection.write_all(frames)
+            written = batches
+        except BrokerConnectionError as error:
+            ends = accumulate(map(len, frames))
+            written = [batch for batch, end in zip(batches, ends, strict=True) if end <= error.sent_bytes]
+            raise
+        finally:
+            self._window.written(written)
+            self._counts.add(sets_resent=sum(batch.tries - 1 for batch in written))
+            self._completion.done(written)
 
     def _advance_confirmed(self) -> None:
         connection = self._connection
@@ -223,27 +240,27 @@ class Sender:
             connection.drain_and_close()
             return
         if self._must_wait(connection):
-            if not self._window.asked:
+            if not self._window.barriers:
                 self._window.ask()
                 connection.send(BARRIER)
             self._collect(connection)
 
     def _send(self, connection: ProducerConnection) -> None:
         window = self._window
-        sent = window.send()
-        if not sent:
-            return
-        if sent[0].suspect:
-            self.bring_witness()
-        *requests, last = divided(sent)
-        for request in requests:
-            connection.push(_frame(request))
-        frame = _frame(last)
-        if not window.asked:
-            window.ask()
-            frame += BARRIER
-        connection.push(frame)
-        self._counts.add(sets_resent=sum(batch.tries > 1 for batch in sent))
+        frames: list[bytes] = []
+        resent = 0
+        while window.can_send:
+            sent = window.send(ASK_BATCHES, ASK_BYTES)
+            if sent[0].suspect:
+                self.bring_witness()
+            frames += map(_frame, sent)
+            resent += sum(batch.tries > 1 for batch in sent)
+            if window.may_ask:
+                window.ask()
+                frames.append(BARRIER)
+        if frames:
+            connection.push(frames)
+            self._counts.add(sets_resent=resent)
 
     def _must_wait(self, connection: ProducerConnection) -> bool:
         window = self._window
@@ -254,11 +271,11 @@ class Sender:
         return not window.can_send and (window.waiting > 0 or not self._queue.has_batch)
 
     def _collect(self, connection: ProducerConnection) -> None:
-        """Read an answer; when none is due, this finds out that the connection has ended."""
-        connection.answer()
-        if not self._window.asked:
+        """Read answers; when none is due, this finds out that the connection has ended."""
+        answers = connection.answers(self._window.barriers)
+        if not self._window.barriers:
             raise ProtocolError(f"broker {self.broker_id} sent an answer to no request")
-        self._completion.done(self._window.answered())
+        self._completion.done(self._window.answered(answers))
         if self._witness is not None and self._window.empty:
             self._witness.close()
 
@@ -437,23 +454,7 @@ class Sender:
         self._router.mark_up(self.broker_id)
 
 
-def _frame(request: list[Batch]) -> bytes:
-    """Return one request for all the batches, which the broker handles in order."""
-    if len(request) == 1:
-        [batch] = request
-        return produce_frame(checked_topic_field(batch.where.topic), batch.where.partition, batch.data)
-    return multiproduce_frame([(checked_topic_field(b.where.topic), b.where.partition, b.data) for b in request])
-
-
-def divided(batches: list[Batch]) -> Iterator[list[Batch]]:
-    """Divide batches into what fits one request each, in order."""
-    request: list[Batch] = []
-    size_bytes = 0
-    for following in batches:
-        size_bytes += len(following.data)
-        if request and (size_bytes > MAX_REQUEST_BYTES or len(request) == MAX_REQUEST_SETS):
-            yield request
-            request, size_bytes = [], len(following.data)
-        request.append(following)
-    if request:
-        yield request
+def _frame(batch: Batch) -> bytes:
+    """Return the request that a batch goes in."""
+    where = batch.where
+    return produce_frame(checked_topic_field(where.topic), where.partition, batch.data)

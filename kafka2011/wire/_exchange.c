@@ -201,6 +201,20 @@ raise_for(const Exchange *exchange, Outcome outcome)
     }
 }
 
+/* Note on the exception how much of a request was sent before it. */
+static void
+note_sent(Py_ssize_t sent)
+{
+    PyObject *type, *error, *traceback, *bytes = PyLong_FromSsize_t(sent);
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (bytes == NULL || error == NULL || PyObject_SetAttrString(error, "characters_written", bytes) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(bytes);
+    PyErr_Restore(type, error, traceback);
+}
+
 static PyObject *
 exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
@@ -218,12 +232,14 @@ exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
         outcome = send_request(&exchange);
         Py_END_ALLOW_THREADS
     } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+    Py_ssize_t sent = request.len - exchange.unsent;
     PyBuffer_Release(&request);
     if (outcome == DONE) {
         Py_RETURN_NONE;
     }
     if (!is_interrupted) {
         raise_for(&exchange, outcome);
+        note_sent(sent);
     }
     return NULL;
 }

@@ -326,10 +326,14 @@ class FrameReader:
         """
         return self._partial if len(self._partial) + self.missing_bytes() <= most_bytes else None
 
-    def restart(self, data: bytes) -> None:
-        """Hold these bytes, and nothing else any more."""
-        self._partial = bytearray()
-        self._data = data
+    def continue_unfinished(self, data: AnyBytes) -> None:
+        """Take a copy of bytes that came behind the beginning of a frame that `unfinished` has returned."""
+        self._partial += data
+
+    def restart(self, data: AnyBytes) -> None:
+        """Hold a copy of these bytes, and nothing else any more."""
+        self._partial = bytearray(data)  # most often the beginning of a frame
+        self._data = b""
         self._position = 0
 
     def next_frame(self) -> AnyBytes | None:

@@ -434,18 +434,6 @@ def test_a_send_that_waits_goes_on_when_there_is_room(waits_ms: int) -> None:
     assert made.queue().waiting_for_room == 0
 
 
-def test_nobody_waits_for_room_that_nothing_is_left_to_make() -> None:
-    """With an empty queue every batch that ends wakes those who wait, though it is far less than a quarter."""
-    made = Accumulated(batch_size=1, queue_size=100)
-    for number in range(100):
-        made.append(b"%d" % number)
-    batches = made.take()
-    sending = in_thread(lambda: made.append(b"x", timeout_ms=-1))
-    made.accumulator.release(batches[0])
-    sending.join(WAIT_S)
-    assert not sending.is_alive()
-
-
 def test_the_end_is_told_to_those_who_wait_for_room() -> None:
     """And nothing is taken in afterwards."""
     made = Accumulated(batch_size=1, queue_size=1)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka2011.producer import confirmation_window
 from kafka2011.producer.batch import Batch, Bound
 from kafka2011.producer.confirmation_window import ConfirmationWindow
 from kafka2011.producer.sender import MAX_REFUSALS
 from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    import pytest
 
 MAX_SETS = 5
 MAX_BYTES = 40
@@ -76,19 +82,19 @@ def test_every_set_arrives_in_order_or_is_refused(
             window.add(to_add[:count])
             del to_add[:count]
         if not window.unconfirmed or not data.draw(st.booleans(), "send later"):
-            sent = window.send()
+            sent = window.send(data.draw(st.integers(1, 5), "at most"))
             assert sent or window.unconfirmed
             connection.push(sent)
         assert window.unconfirmed <= MAX_SETS
         assert window.unconfirmed_bytes <= MAX_BYTES or window.unconfirmed == 1
-        if window.unconfirmed and not window.asked and not data.draw(st.booleans(), "ask later"):
+        if window.may_ask and not data.draw(st.booleans(), "ask later"):
             window.ask()
             connection.push_barrier()
         connection.serve(10 - data.draw(st.integers(0, 10), "left unserved"))
         if connection.answers:
-            assert connection.answers == 1
-            connection.answers = 0
-            confirmed += window.answered()
+            answers = data.draw(st.integers(1, connection.answers), "answers read")
+            connection.answers -= answers
+            confirmed += window.answered(answers)
         if kills and data.draw(st.integers(0, 9), "kill") == 9:
             kills -= 1
             connection.open = False
@@ -118,9 +124,31 @@ def test_one_barrier_stands_behind_several_sets() -> None:
     window.ask()
     window.add(sets[3:])
     assert window.send() == sets[3:]
-    assert window.asked
+    assert window.barriers == 1
     assert window.answered() == sets[:3]
-    assert (window.asked, window.unconfirmed) == (False, 2)
+    assert (window.barriers, window.unconfirmed) == (0, 2)
+
+
+def test_several_barriers_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stands behind what was sent since the one before; there is a limit to them, and none behind nothing."""
+    monkeypatch.setattr(confirmation_window, "MOST_BARRIERS", 3)
+    window = ConfirmationWindow(10, 1000)
+    sets = [a_set(number) for number in range(6)]
+    window.add(sets)
+    for _ in range(3):
+        assert len(window.send(1)) == 1
+        window.ask()
+    assert len(window.send(most_bytes=3)) == 2
+    assert not window.may_ask
+    assert window.answered() == sets[:1]
+    assert window.may_ask
+    window.ask()
+    assert window.answered(3) == sets[1:5]
+    assert not window.may_ask
+    assert window.send() == sets[5:]
+    window.ask()
+    window.lost()
+    assert (window.barriers, window.may_ask) == (0, False)
 
 
 def test_sets_in_doubt_are_sent_again_alone_before_all_others() -> None:

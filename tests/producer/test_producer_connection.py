@@ -118,16 +118,16 @@ def test_a_new_connection_begins_without_joining(
     assert is_joining(sockets)
 
 
-@pytest.mark.parametrize("publish", [ProducerConnection.write, ProducerConnection.push])
+@pytest.mark.parametrize("publish", [ProducerConnection.write_all, ProducerConnection.push])
 def test_a_connection_is_renewed_after_so_many_sends(
-    broker: ProduceBroker, publish: Callable[[ProducerConnection, bytes], None], sockets: list[socket.socket]
+    broker: ProduceBroker, publish: Callable[[ProducerConnection, list[bytes]], None], sockets: list[socket.socket]
 ) -> None:
     """Exactly reconnect.interval, in either way of sending; it says when that is due."""
     with connect(broker, reconnect_interval=3) as connection:
         connection.open()
-        for _ in range(3):
+        for frames in ([FRAME] * 2, [FRAME]):
             assert not connection.reconnect_is_due
-            publish(connection, FRAME)
+            publish(connection, frames)
         assert connection.reconnect_is_due
         assert len(sockets) == 1
         connection.write(FRAME)
@@ -246,10 +246,60 @@ def test_an_answer_that_waits_can_be_seen(broker: ProduceBroker, connection: Pro
     assert connection.answer_waits
     connection.open()
     assert not connection.answer_waits
-    connection.push(connection_module.BARRIER)
+    connection.push([connection_module.BARRIER])
     eventually(lambda: connection.answer_waits)
     connection.answer()
     assert not connection.answer_waits
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+def test_the_answers_that_have_come_are_read_together(
+    serve: Serve, in_c: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one of them comes in two pieces; no more than are due, and one at a time without C code."""
+
+    def answer(peer: Peer) -> None:
+        for _ in range(3):
+            peer.request()
+        peer.send("00000002 0000 00000002 0000 00000002 00")
+        assert peer.request()
+        peer.send("00")
+        peer.send("00000002 0000")
+
+    if not in_c:
+        monkeypatch.setattr("kafka2011.wire.connection.compiled", None)
+    with ProducerConnection(Broker(0, "127.0.0.1", serve(answer).port), SyncProducerConfig()) as connection:
+        connection.open()
+        connection.push([connection_module.BARRIER] * 3)
+        eventually(lambda: connection.answer_waits)
+        if in_c:
+            connection.push([connection_module.BARRIER])
+            assert connection.answers(3) == 3
+        else:
+            assert connection.answers(3) == 1
+            connection.push([connection_module.BARRIER])
+            assert connection.answers(2) == 1
+            assert connection.answers(1) == 1
+        assert connection.answers(1) == 1
+
+
+def test_it_is_known_how_much_was_sent_before_an_error(serve: Serve) -> None:
+    """Whole requests that were handed over are not in doubt; the one that was cut is."""
+    cut = threading.Event()
+
+    def read_little(peer: Peer) -> None:
+        peer.request()
+        assert cut.wait(10)
+
+    config = SyncProducerConfig.of({"buffer.size": 4096})
+    with ProducerConnection(Broker(0, "127.0.0.1", serve(read_little).port), config) as connection:
+        connection.open()
+        connection.limit(100)
+        frames = [FRAME] + [FRAME * 1000] * 1000
+        with pytest.raises(BrokerConnectionError) as raised:
+            connection.write_all(frames)
+        cut.set()
+        assert len(FRAME) < raised.value.sent_bytes < sum(map(len, frames))
 
 
 def test_a_wrong_answer_ends_the_connection(serve: Serve) -> None:

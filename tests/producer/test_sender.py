@@ -26,7 +26,7 @@ from kafka2011.producer.partitioner import DefaultPartitioner
 from kafka2011.producer.producer_connection import BARRIER
 from kafka2011.producer.router import Router
 from kafka2011.producer.sender import MAX_REFUSALS, Sender
-from kafka2011.wire.protocol import FrameReader, MultiProduceRequest, ProduceRequest, decode_request
+from kafka2011.wire.protocol import FrameReader, ProduceRequest, decode_request, produce_frame, topic_field
 from tests.support.clocks import ManualClock
 from zk.cluster import Broker, TopicPartition
 
@@ -81,20 +81,24 @@ class Connection:
     def limit(self, timeout_ms: float) -> None:
         self.limits_ms.append(timeout_ms)
 
-    def write(self, frame: bytes) -> None:
+    def write_all(self, frames: list[bytes]) -> None:
         self.open()
         self.broken += self._bench.takes_breaks()
-        if self.has_ended:
+        if self.has_ended or self._bench.sends_only is not None:
             self.close()
-            raise BrokerConnectionError("it has ended")
-        self.done += words(frame)
+            error = BrokerConnectionError("it has ended")
+            error.sent_bytes = self._bench.sends_only or 0
+            raise error
+        self.done += words(b"".join(frames))
 
-    def push(self, frame: bytes) -> None:
+    def push(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self.send(frame)
+
+    def send(self, frame: bytes) -> None:
         assert self.is_open
         self.done += words(frame)
-        self.unread += frame.endswith(BARRIER)
-
-    send = push
+        self.unread += frame == BARRIER
 
     def prove(self) -> None:
         if self._bench.is_mute:
@@ -104,7 +108,7 @@ class Connection:
             raise BrokerConnectionError("it has ended")
         self.done.append("prove")
 
-    def answer(self) -> None:
+    def answers(self, due: int) -> int:
         if error := self._bench.error_of_answer:
             self._bench.error_of_answer = None
             self.close()
@@ -113,8 +117,10 @@ class Connection:
             self.close()
             raise BrokerConnectionError("it has ended")
         assert self.unread
-        self.unread -= 1
-        self.done.append("answer")
+        count = min(due, self.unread, self._bench.answers_read)
+        self.unread -= count
+        self.done += ["answer"] * count
+        return count
 
 
 def words(frame: bytes) -> list[str]:
@@ -124,9 +130,8 @@ def words(frame: bytes) -> list[str]:
     reader.receive_data(frame)
     while (each := reader.next_frame()) is not None:
         request = decode_request(each)
-        if isinstance(request, ProduceRequest | MultiProduceRequest):
-            sets = request.produces if isinstance(request, MultiProduceRequest) else (request,)
-            found.append(" ".join(p.decode() for s in sets for p in MessageSet.from_bytes(s.messages)))
+        if isinstance(request, ProduceRequest):
+            found.append(" ".join(payload.decode() for payload in MessageSet.from_bytes(request.messages)))
         else:
             found.append("barrier")
     return found
@@ -162,6 +167,8 @@ class Bench:
         self.is_gone = False
         self.is_mute = False
         self.answers_at_once = True
+        self.answers_read = 64  # at once
+        self.sends_only: int | None = None  # so many bytes, and then no more
         self.error_of_answer: Exception | None = None
         self.ends_witnesses = False  # once they have been proven to serve
         self.breaks = 0
@@ -255,11 +262,11 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[NewBench]:
 
 
 def test_unconfirmed_sets_are_done_when_they_were_written(bench: NewBench) -> None:
-    """All that waits, in one request, on one connection that is asked nothing."""
+    """All that waits, in a request each, on one connection that is asked nothing."""
     made = bench()
     batches = [made.send(b"a"), made.send(b"b")]
     made.step()
-    assert made.connection.done == ["open", "a b"]
+    assert made.connection.done == ["open", "a", "b"]
     assert made.connection.timeout_ms is None
     assert [batch.result(0).resends for batch in batches] == [0, 0]
     assert (made.counts.sets_sent, made.counts.sets_resent, made.counts.broken_connections) == (2, 0, 0)
@@ -297,9 +304,24 @@ def test_a_set_that_was_not_written_whole_is_written_again(bench: NewBench) -> N
     made.connection.has_ended = False
     made.until_next_try()
     made.step(2)
-    assert made.connection.done == ["open", "a", "close", "open", "b c"]
+    assert made.connection.done == ["open", "a", "close", "open", "b", "c"]
     assert [batch.result(0).resends for batch in batches] == [1, 1]
     assert made.counts.sets_resent == 2
+
+
+def test_only_what_was_not_handed_over_whole_is_written_again(bench: NewBench) -> None:
+    """The broker gets the requests before it, so they are done."""
+    made = bench(num_retries=1)
+    batches = [made.send(payload) for payload in (b"a", b"b", b"c")]
+    frame_bytes = len(produce_frame(topic_field("t"), 0, bytes(MessageSet([b"a"]))))
+    made.sends_only = 2 * frame_bytes - 1
+    made.step()
+    assert [batch.done() for batch in batches] == [True, False, False]
+    made.sends_only = None
+    made.until_next_try()
+    made.step(2)
+    assert made.connection.done == ["open", "close", "open", "b", "c"]
+    assert [batch.result(0).resends for batch in batches] == [0, 1, 1]
 
 
 def test_connections_that_broke_are_counted_once(bench: NewBench) -> None:
@@ -389,13 +411,13 @@ def test_a_confirmed_set_is_done_when_the_barrier_behind_it_was_answered(bench: 
     assert batch.result(0).confirmed
 
 
-def test_a_barrier_comes_behind_all_requests(bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where what is sent at once takes several."""
-    monkeypatch.setattr(sender_module, "MAX_REQUEST_SETS", 1)
+def test_barriers_come_between_many_requests_and_behind_all(bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that there is room again before all of them are handled; the answers that have come are read together."""
+    monkeypatch.setattr(sender_module, "ASK_BATCHES", 2)
     made = bench(confirm=True)
     batches = [made.send(payload) for payload in (b"a", b"b", b"c")]
     made.step()
-    assert made.connection.done[2:] == ["a", "b", "c", "barrier", "answer"]
+    assert made.connection.done[2:] == ["a", "b", "barrier", "c", "barrier", "answer", "answer"]
     assert all(batch.done() for batch in batches)
 
 
@@ -407,18 +429,19 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch, batches: int = 1) -> None:
 def test_while_there_is_more_to_send_nobody_waits_for_an_answer(
     bench: NewBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One barrier is unanswered at a time; what was sent behind it has one of its own later."""
+    """What is sent while an answer is due has a barrier of its own."""
     one_at_a_time(monkeypatch)
     made = bench(confirm=True)
     made.answers_at_once = False
+    made.answers_read = 1
     batches = [made.send(b"a"), made.send(b"b")]
     made.step()
     assert made.connection.done[2:] == ["a", "barrier"]
     made.step()
-    assert made.connection.done[2:] == ["a", "barrier", "b", "answer"]
+    assert made.connection.done[2:] == ["a", "barrier", "b", "barrier", "answer"]
     assert [batch.done() for batch in batches] == [True, False]
     made.step()
-    assert made.connection.done[2:] == ["a", "barrier", "b", "answer", "barrier", "answer"]
+    assert made.connection.done[2:] == ["a", "barrier", "b", "barrier", "answer", "answer"]
     assert [batch.done() for batch in batches] == [True, True]
 
 
@@ -732,7 +755,7 @@ def test_sets_that_can_go_nowhere_stay(bench: NewBench) -> None:
     made.is_gone = False
     made.until_next_try()
     made.step(2)
-    assert made.connection.done[-3:] == ["a b", "barrier", "answer"]
+    assert made.connection.done[-4:] == ["a", "b", "barrier", "answer"]
     assert all(batch.done() for batch in batches)
 
 
@@ -779,12 +802,12 @@ def test_a_defect_ends_what_is_being_sent_and_nothing_else(
     if confirm:
         made.error_of_answer = error
     else:
-        made.connection.write = made.raises(error)  # type: ignore[method-assign]
+        made.connection.write_all = made.raises(error)  # type: ignore[method-assign]
     assert made.step()
     assert batch.exception(0) is error
     assert made.connection.done[-1] == "close"
     assert "sending to broker 0 failed unexpectedly" in caplog.text
-    made.connection.__dict__.pop("write", None)
+    made.connection.__dict__.pop("write_all", None)
     after = made.send(b"c")
     made.step()
     assert after.exception(0) is None

@@ -11,12 +11,9 @@ from kafka2011.config import ProducerConfig
 from kafka2011.errors import ConfigError, MessageSizeTooLargeError
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet, scan
-from kafka2011.producer.batch import Batch, Bound
 from kafka2011.producer.encoder import MAX_SET_BYTES, SetEncoder, payloads_of, pieces
 from kafka2011.producer.implementation import load_implementation
 from kafka2011.producer.producer_connection import BARRIER
-from kafka2011.producer.sender import divided
-from zk.cluster import TopicPartition
 
 
 def encoder(**settings: object) -> SetEncoder:
@@ -144,17 +141,3 @@ def test_large_sends_are_cut() -> None:
     assert [len(piece) for piece in pieces([half] * 5, 10)] == [2, 2, 1]
     whole = b"x" * (MAX_SET_BYTES + 1)
     assert [len(piece) for piece in pieces([whole, b"", whole], 10)] == [1, 1, 1]
-
-
-def test_requests_are_bounded() -> None:
-    """A set that is larger than that goes alone."""
-    sizes = [3_000_000, 1_000_000, 1_000_000, 5_000_000, 0, 0]
-    batches = [Batch(TopicPartition("t", 0, 0), Bound(1, 1), 1, 1, 0.0, movable=False) for _ in sizes]
-    for batch, size in zip(batches, sizes, strict=True):
-        batch.data = b"x" * size
-    assert [[len(each.data) for each in request] for request in divided(batches)] == [
-        [3_000_000, 1_000_000],
-        [1_000_000],
-        [5_000_000],
-        [0, 0],
-    ]

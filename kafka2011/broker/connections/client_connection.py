@@ -333,12 +333,12 @@ class Connection:
                 self._small.finish()
                 start = pipeline.append_runs(buffer, received)
             rest = buffer.rest(start, received.rest_end)
+            if received.is_more:
+                reader.continue_unfinished(rest)
+            else:
+                reader.restart(rest)
         finally:
             buffer.is_taken = False
-        if received.is_more:
-            reader.receive_data(rest)
-        else:
-            reader.restart(rest)
 
     def _receive(self, most_bytes: int) -> bytes:
         """Return what has arrived, or nothing when no more is wanted or will come."""

@@ -96,9 +96,9 @@ class ReceiveBuffer:
             self._code.join(self._bytes, start, end)
         return self._view[first : first + size]
 
-    def rest(self, start: int, end: int) -> bytes:
-        """Return what lies there."""
-        return bytes(self._view[start:end])
+    def rest(self, start: int, end: int) -> memoryview:
+        """Return what lies there, good until the buffer is given back."""
+        return self._view[start:end]
 
 
 def new_buffer(max_frame_bytes: int, max_message_bytes: int) -> ReceiveBuffer | None:

@@ -22,8 +22,11 @@ _CONSTANTS = {
     "accumulator.MAX_TAKEN_BATCHES": (1, 3, 1000),
     "sender.WINDOW_BATCHES": (1, 3, 256),
     "sender.WINDOW_BYTES": (200, 1 << 23),
-    "sender.MAX_REQUEST_SETS": (1, 2, 1000),
-    "sender.MAX_REQUEST_BYTES": (200, 1 << 22),
+    "sender.WRITE_BATCHES": (1, 2, 64),
+    "sender.WRITE_BYTES": (200, 1 << 18),
+    "sender.ASK_BATCHES": (1, 2, 32),
+    "sender.ASK_BYTES": (200, 1 << 17),
+    "confirmation_window.MOST_BARRIERS": (1, 2, 64),
 }
 """Limits of the producer's modules that a small run should meet too."""
 

@@ -11,7 +11,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from kafka2011.producer import accumulator, appending, completion, producer, producer_connection, router, sender
+from kafka2011.producer import (
+    accumulator,
+    appending,
+    completion,
+    confirmation_window,
+    producer,
+    producer_connection,
+    router,
+    sender,
+)
 from kafka2011.producer import batch as batches
 from kafka2011.wire import connection, sockets
 from tests.models.producer.fibers import Scheduler
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
     from tests.models.producer.network_in_memory import SocketInMemory
     from tests.models.producer.plan import Plan
 
-_MODULES = {"accumulator": accumulator, "sender": sender}
+_MODULES = {"accumulator": accumulator, "sender": sender, "confirmation_window": confirmation_window}
 
 
 class FailedRunError(AssertionError):
