@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import MultiFetchRequest, encode_request
+from kafka2011.wire.sockets import receive_exactly
+from kafka2011.wire.tls_socket import TlsSocket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,10 +96,25 @@ class ProducerConnection(BrokerConnection):
             ends_s = self._prepare(time.monotonic())
             self._sends += len(frames) - 1
             try:
-                self.send_all(frames, ends_s)
+                self._send_all(frames, ends_s)
             except BrokerConnectionError:
                 self.broken += 1
                 raise
+
+    def _send_all(self, frames: Sequence[bytes], ends_s: float) -> None:
+        """Send in one call of C where there is some, else one by one: it must be known how much was sent."""
+        self._opened()
+        if self._code is not None:
+            self._send(b"".join(frames), ends_s)
+            return
+        sent_bytes = 0
+        for frame in frames:
+            try:
+                self._send(frame, ends_s)
+            except BrokerConnectionError as error:
+                error.sent_bytes = sent_bytes
+                raise
+            sent_bytes += len(frame)
 
     def write_message(self, topic: bytes, partition: int, payload: bytes) -> None:
         """Do as `write` with a produce of one message, to a `topic_field`."""
@@ -159,12 +176,32 @@ class ProducerConnection(BrokerConnection):
     def answers(self, due: int) -> int:
         """Do as `answer`, then read what has come of the others that are due; return how many were read."""
         self.answer()
-        others = self.arrived(len(_WHOLE_ANSWER), due - 1) if due > 1 else b""
+        others = self._arrived(len(_WHOLE_ANSWER), due - 1) if due > 1 else b""
         count = len(others) // len(_WHOLE_ANSWER)
         if others != _WHOLE_ANSWER * count:
             self.close()
             raise ProtocolError(f"{self.host}:{self.port} answers fetches of nothing with {others[:20]!r}")
         return 1 + count
+
+    def _arrived(self, response_bytes: int, most: int) -> bytes:
+        """Return the responses of this size that have come by now, without waiting for any.
+
+        None without C code, or with TLS: the next `answer` reads them.
+        """
+        with self.lock:
+            opened = self._opened()
+            if self._code is None or isinstance(opened, TlsSocket):
+                return b""
+            try:
+                try:
+                    data = opened.recv(response_bytes * most, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    return b""
+                if cut_bytes := len(data) % response_bytes:
+                    data += receive_exactly(opened, response_bytes - cut_bytes, self._ends_s())
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("reading from", error)
+            return data
 
     @property
     def reconnect_is_due(self) -> bool:

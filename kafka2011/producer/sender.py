@@ -17,6 +17,7 @@ from kafka2011.producer.confirmation_window import ConfirmationWindow
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.producer_connection import BARRIER, ProducerConnection
+from kafka2011.producer.witness import Witness
 from kafka2011.wire.protocol import produce_frame
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ class Sender:
         self._window = ConfirmationWindow(WINDOW_BATCHES, WINDOW_BYTES)
         self._answer_timeout_s = min(config.socket_timeout_ms, max(config.confirm_timeout_ms // 3, 1)) / 1000
         self._connection: ProducerConnection | None = None
-        # A second connection, while finding out which set the broker refuses.
-        self._witness: ProducerConnection | None = None
+        self.witness = Witness(config, self._answer_timeout_s)
         self._backoff_s = 0.0  # 0 while the broker can be reached
         self.next_try_s = 0.0  # when a broker that is down is tried again
         self._thread: threading.Thread | None = None
@@ -118,7 +118,7 @@ class Sender:
     def broker_moved(self) -> None:
         """End connections to where the broker no longer is: it may hang there, and never answer. For another thread."""
         broker = self._router.info.broker(self.broker_id)
-        for connection in (self._connection, self._witness):
+        for connection in (self._connection, self.witness.connection):
             if broker is not None and connection is not None and connection.broker.address != broker.address:
                 connection.cut_off()
 
@@ -136,12 +136,12 @@ class Sender:
         self._finish()
 
     def _finish(self) -> None:
-        for connection in (self._connection, self._witness):
+        for connection in (self._connection, self.witness.connection):
             if connection is not None:
                 broken = connection.broken
                 connection.finish()
                 self._counts.add(broken_connections=connection.broken - broken)
-        self._connection = self._witness = None
+        self._connection = self.witness.connection = None
 
     def step_safely(self, *, wait: bool) -> bool:
         """Take one step; after a defect, fail its batches, since nobody must wait for a future forever."""
@@ -252,7 +252,7 @@ class Sender:
         while window.can_send:
             sent = window.send(ASK_BATCHES, ASK_BYTES)
             if sent[0].suspect:
-                self.bring_witness()
+                self.witness.bring(connection.broker)
             frames += map(_frame, sent)
             resent += sum(batch.tries > 1 for batch in sent)
             if window.may_ask:
@@ -276,8 +276,8 @@ class Sender:
         if not self._window.barriers:
             raise ProtocolError(f"broker {self.broker_id} sent an answer to no request")
         self._completion.done(self._window.answered(answers))
-        if self._witness is not None and self._window.empty:
-            self._witness.close()
+        if self._window.empty:
+            self.witness.let_go()
 
     # The connection ----------------------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ class Sender:
                 error,
             )
         blamed = window.lost()
-        if blamed is not None and not isinstance(error.__cause__, TimeoutError) and self._witness_lives():
+        if blamed is not None and not isinstance(error.__cause__, TimeoutError) and self.witness.lives():
             blamed.refusals += 1
             if blamed.refusals >= MAX_REFUSALS:
                 self._refuse(blamed, error)
@@ -347,28 +347,6 @@ class Sender:
         except (BrokerConnectionError, ProtocolError) as still:
             self._drop_connection()
             self._mark_down(still)
-
-    def bring_witness(self) -> None:
-        """Keep a second connection beside the one with a suspect set: if only that one ends, the set is to blame."""
-        connection = self._connection
-        assert connection is not None
-        if self._witness is None or not self._witness.is_open or self._witness.broker != connection.broker:
-            if self._witness is not None:
-                self._witness.close()
-            timeout_ms = int(self._answer_timeout_s * 1000)
-            self._witness = ProducerConnection(connection.broker, self._config, timeout_ms)
-            self._witness.open()
-            self._witness.prove()
-
-    def _witness_lives(self) -> bool:
-        witness = self._witness
-        if witness is None or not witness.is_open:
-            return False
-        try:
-            witness.prove()
-        except (BrokerConnectionError, ProtocolError):
-            return False
-        return True
 
     def _refuse(self, blamed: Batch, error: Exception) -> None:
         self._window.remove(lambda batch: batch is blamed)

@@ -13,7 +13,6 @@ import struct
 import threading
 import time
 from functools import partial
-from socket import MSG_DONTWAIT
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from kafka2011 import c_code
@@ -251,26 +250,6 @@ class BrokerConnection(Closing):
         with self.lock:
             self._limit_s = max(timeout_ms, 1) / 1000
 
-    def arrived(self, response_bytes: int, most: int) -> bytes:
-        """Return the responses of this size, size field included, that have come by now, without waiting for any.
-
-        None where it is not known without asking the socket once more, as with TLS.
-        """
-        with self.lock:
-            opened = self._opened()
-            if self._code is None or isinstance(opened, TlsSocket):
-                return b""
-            try:
-                try:
-                    data = opened.recv(response_bytes * most, MSG_DONTWAIT)
-                except BlockingIOError:
-                    return b""
-                if cut_bytes := len(data) % response_bytes:
-                    data += receive_exactly(opened, response_bytes - cut_bytes, self._ends_s())
-            except BaseException as error:  # noqa: BLE001 (raised again)
-                self._fail("reading from", error)
-            return data
-
     def close(self) -> None:
         """Close at once; may be called twice."""
         with self.lock:
@@ -396,21 +375,6 @@ class BrokerConnection(Closing):
                 opened.sendall(frame)
         except BaseException as error:  # noqa: BLE001 (raised again)
             self._fail("sending to", error)
-
-    def send_all(self, frames: Sequence[bytes], ends_s: float) -> None:
-        """Send requests, in one call of C where there is some, else one by one: it must be known how many were sent."""
-        self._opened()
-        if self._code is not None:
-            self._send(b"".join(frames), ends_s)
-            return
-        sent_bytes = 0
-        for frame in frames:
-            try:
-                self._send(frame, ends_s)
-            except BrokerConnectionError as error:
-                error.sent_bytes = sent_bytes
-                raise
-            sent_bytes += len(frame)
 
     def send_message(self, topic: bytes, partition: int, payload: bytes, ends_s: float) -> None:
         """Send a produce of one message, to a `topic_field`: by one call of C where there is some."""

@@ -29,7 +29,7 @@ def page_faults(what: str) -> str:
 
 
 def test_what_was_freed_is_used_again() -> None:
-    """In place of 70,000 page faults for 300 sets of 1 MB there are nearly none."""
+    """In place of tens of thousands of page faults for 300 sets of 1 MB there are nearly none."""
     kept = page_faults("keep")
     if kept == "unknown":
         pytest.skip("this C library has no mallopt")

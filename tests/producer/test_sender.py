@@ -15,6 +15,7 @@ from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer import accumulator as accumulator_module
 from kafka2011.producer import sender as sender_module
+from kafka2011.producer import witness as witness_module
 from kafka2011.producer.accumulator import Accumulator, BrokerQueue
 from kafka2011.producer.batch import Batch
 from kafka2011.producer.completion import Completion
@@ -200,6 +201,7 @@ class Bench:
             clock=self.clock,
         )
         monkeypatch.setattr(sender_module, "ProducerConnection", self._connect)
+        monkeypatch.setattr(witness_module, "ProducerConnection", self._connect)
         monkeypatch.setattr(sender_module, "time", SimpleNamespace(sleep=self._sleep))
         take = self.accumulator.take
 
@@ -845,7 +847,7 @@ def test_closing_sends_what_is_left_and_finishes_connections_once(bench: NewBenc
     batch = made.send(b"a")
     made.error_of_answer = BrokerConnectionError("it has ended")
     made.step()
-    made.sender.bring_witness()
+    made.sender.witness.bring(made.connection.broker)
     made.accumulator.end()
     for _ in range(2):
         made.sender.close()

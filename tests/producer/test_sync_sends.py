@@ -93,7 +93,7 @@ def test_a_witness_is_closed_when_its_broker_has_moved(new_broker: NewBroker) ->
     info = KnownBrokers([old])
 
     def script(_request: ProduceRequest) -> bool:
-        witness = producer._senders[0]._witness
+        witness = producer._senders[0].witness.connection
         if witness is not None:
             witnesses.append(witness)
             info._brokers[0] = Broker(0, "127.0.0.1", new.port)
