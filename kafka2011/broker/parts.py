@@ -145,7 +145,7 @@ class BrokerParts:
             ConnectionSettings.of(config),
             new_pipeline=lambda connection: self.pipelines.new(connection),  # noqa: PLW0108 - there are none yet
             memory=self.memory,
-            buffer=receive_buffer.new_buffer(config.max_socket_request_bytes, config.max_message_size),
+            buffers=receive_buffer.new_buffers(config.max_socket_request_bytes, config.max_message_size),
             clock=SYSTEM_CLOCK,
             on_failure=self._fail,
             is_fatal=lambda error: isinstance(error, LogFailedError),

@@ -332,7 +332,8 @@ class FrameReader:
 
     def restart(self, data: AnyBytes) -> None:
         """Hold a copy of these bytes, and nothing else any more."""
-        self._partial = bytearray(data)  # most often the beginning of a frame
+        if data or self._partial:
+            self._partial = bytearray(data)  # most often the beginning of a frame
         self._data = b""
         self._position = 0
 

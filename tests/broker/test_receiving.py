@@ -15,9 +15,10 @@ from gevent import socket
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kafka2011.broker.connections import client_connection
 from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.requests import receive_buffer
-from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
+from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, ReceiveBuffers
 from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.compression import Codec
@@ -71,10 +72,12 @@ def servers(code: ReceiveCode, tmp_path_factory: pytest.TempPathFactory) -> Iter
         made = []
         for in_c in (False, True):
 
-            def new_buffer(max_frame_bytes: int, max_message_bytes: int, in_c: bool = in_c) -> ReceiveBuffer | None:
-                return ReceiveBuffer(code, max_frame_bytes, max_message_bytes, BUFFER_BYTES) if in_c else None
+            def new_buffers(max_frame_bytes: int, max_message_bytes: int, in_c: bool = in_c) -> ReceiveBuffers | None:
+                limits = max_frame_bytes, max_message_bytes, BUFFER_BYTES
+                return ReceiveBuffers(lambda: ReceiveBuffer(code, *limits), 1) if in_c else None
 
-            patch.setattr(receive_buffer, "new_buffer", new_buffer)
+            patch.setattr(receive_buffer, "new_buffers", new_buffers)
+            patch.setattr(client_connection, "BUFFER_BYTES", BUFFER_BYTES)
             config = BrokerConfig(
                 brokerid=0,
                 log_dir=tmp_path_factory.mktemp("logs"),
@@ -239,6 +242,19 @@ def test_plain_produces_to_one_partition_are_one_write(in_c: KafkaServer, monkey
     assert appended == [(HELLO * 3 + TWO, 5)]
 
 
+def test_questions_between_produces_are_answered_in_order(in_c: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind one is still received in C, and is not appended before it is answered."""
+    topic = f"t{next(numbers)}"
+    ask(in_c, [produce(topic, HELLO)])
+    log = in_c.parts.logs.existing(topic, 0)
+    assert log is not None
+    appended: list[tuple[bytes, int]] = []
+    monkeypatch.setattr(log, "append", lambda data, messages: appended.append((bytes(data), messages)))
+    sent = produce(topic, HELLO) * 2 + BARRIER + produce(topic, TWO) * 2 + BARRIER * 2 + produce(topic, HELLO) * 2
+    assert ask(in_c, [sent + BARRIER]) == ANSWER * 4
+    assert appended == [(HELLO * 2, 2), (TWO * 2, 4), (HELLO * 2, 2)]
+
+
 def test_one_whose_append_waits_does_not_hold_up_the_others(in_c: KafkaServer) -> None:
     """The buffer is its own until then, and others receive as without C code; its bytes stay what they are."""
     topic = f"t{next(numbers)}"
@@ -249,7 +265,7 @@ def test_one_whose_append_waits_does_not_hold_up_the_others(in_c: KafkaServer) -
         with log.append_lock:
             slow.sendall(produce(topic, TWO) * 2)
             with gevent.Timeout(DEADLINE_S):
-                while not in_c.parts.sockets.buffer.is_taken:  # type: ignore[union-attr]
+                while in_c.parts.sockets.buffers.free:  # type: ignore[union-attr]
                     let_others_run()
             assert ask(in_c, [produce(topic, encode(b"other"), 1) * 3 + BARRIER]) == ANSWER
             slow.sendall(BARRIER)

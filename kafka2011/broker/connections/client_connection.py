@@ -26,6 +26,7 @@ from kafka2011.broker.connections.answer_writer import CONNECTION_ERRORS, Answer
 from kafka2011.broker.connections.turn import Turn
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.broker.requests.parking import WaitEnd
+from kafka2011.broker.requests.receive_buffer import BUFFER_BYTES, SIZE_BYTES
 from kafka2011.broker.security.certificates import NOBODY
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.protocol import FrameReader
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from kafka2011.broker.requests.handlers import Reply
     from kafka2011.broker.requests.parking import Awaited, ParkedRequest, Parking
     from kafka2011.broker.requests.pipeline import RequestPipeline
-    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, Received
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, ReceiveBuffers, Received
     from kafka2011.broker.security.quota import ClientQuota, Toll
+    from kafka2011.message.header import AnyBytes
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,8 @@ class Connection:
     """An accepted connection, and the resources that it holds in the broker. Owns its socket until `close`."""
 
     __slots__ = (
-        "_buffer",
+        "_behind_bytes",
+        "_buffers",
         "_delay_ends",
         "_has_large_turn",
         "_large_bytes",
@@ -91,7 +94,7 @@ class Connection:
         name: str,
         memory: RequestMemory,
         counts: Counter[str],
-        buffer: ReceiveBuffer | None,
+        buffers: ReceiveBuffers | None,
         page_reads: PageReads,
     ) -> None:
         self.socket = accepted
@@ -102,7 +105,8 @@ class Connection:
         self.opened_claim = memory.budget.claim(name, self.stop_both)
         self._small = memory.small_share.claim(name, self._evict)
         self._large_turns = memory.large_turns
-        self._buffer = buffer
+        self._buffers = buffers
+        self._behind_bytes = 0  # in a buffer behind the request that is being handled
         self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
         self._large_bytes = memory.large_bytes
         self._has_large_turn = False
@@ -165,7 +169,7 @@ class Connection:
 
     def _has_more(self) -> bool:
         """Say whether more has been read than the request that is being handled."""
-        return self._reader is not None and self._reader.buffered_bytes > 0
+        return self._behind_bytes > 0 or (self._reader is not None and self._reader.buffered_bytes > 0)
 
     def _look_behind(self) -> None:
         """End the wait of the parked request, as there is something to be read."""
@@ -222,7 +226,7 @@ class Connection:
     def serve(self, pipeline: RequestPipeline, max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         self._reader = reader = FrameReader(max_frame_bytes)
-        claim, small, times = self.claim, self._small, pipeline.times
+        claim, small = self.claim, self._small
         receive_bytes = RECEIVE_BYTES
         while received_bytes := self._await_feed(reader, receive_bytes, pipeline):
             buffered_bytes = reader.buffered_bytes
@@ -230,17 +234,7 @@ class Connection:
             if buffered_bytes > self._large_bytes and not self._has_large_turn:
                 self._has_large_turn = self._large_turns.acquire(timeout=LARGE_TURN_WAIT_S)
             while (frame := reader.next_frame()) is not None:
-                small.finish()
-                began_s = 0.0
-                if times.is_next():
-                    self._waited_s, began_s = 0.0, time.monotonic()
-                following = reader.following_produces(frame)
-                reply = pipeline.handle(frame, following)
-                if reply is not None:
-                    self._answer(reply)
-                if began_s:
-                    times.note(frame[1], time.monotonic() - began_s - self._waited_s, 1 + len(following))
-                self.pause()
+                self._handle(frame, reader.following_produces(frame), pipeline)
             buffered_bytes = reader.buffered_bytes
             self._keep(buffered_bytes)
             has_more = received_bytes == receive_bytes or (
@@ -254,6 +248,20 @@ class Connection:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    def _handle(self, frame: AnyBytes, following: list[bytes], pipeline: RequestPipeline) -> None:
+        """Have one request handled, with the sets of produces like it behind it, and answer it."""
+        self._small.finish()
+        times = pipeline.times
+        began_s = 0.0
+        if times.is_next():
+            self._waited_s, began_s = 0.0, time.monotonic()
+        reply = pipeline.handle(frame, following)
+        if reply is not None:
+            self._answer(reply)
+        if began_s:
+            times.note(frame[1], time.monotonic() - began_s - self._waited_s, 1 + len(following))
+        self.pause()
 
     def _keep(self, buffered_bytes: int) -> None:
         """Hold what is left when all whole requests were handled: the beginning of one, or nothing."""
@@ -304,41 +312,52 @@ class Connection:
 
         The reader gets what is left once C has found plain produces at the beginning, and they were appended.
         """
-        buffer = self._buffer
-        kept = None if buffer is None else reader.unfinished(buffer.size_bytes)
-        while buffer is not None and kept is not None and not buffer.is_taken:
+        buffers = self._buffers
+        kept = None if buffers is None else reader.unfinished(BUFFER_BYTES)
+        while buffers is not None and kept is not None:
             self.pause()
-            wanted_bytes = self._wanted_bytes(buffer.size_bytes - len(kept))
+            wanted_bytes = self._wanted_bytes(BUFFER_BYTES - len(kept))
             if wanted_bytes <= 0:
                 return 0
+            buffer = buffers.take()
+            if buffer is None:
+                break
             try:
-                received = buffer.receive(self.socket.fileno(), kept, wanted_bytes)
-            except OSError as error:
-                return len(self._unreadable(error))
-            if received is None:
-                self._await_bytes()
-                continue
-            self._count(received.size)
-            self._take(buffer, received, reader, pipeline)
-            return received.size
+                try:
+                    received = buffer.receive(self.socket.fileno(), kept, wanted_bytes)
+                except OSError as error:
+                    return len(self._unreadable(error))
+                if received is not None:
+                    self._count(received.size)
+                    self._take(buffer, received, reader, pipeline)
+                    return received.size
+            finally:
+                buffers.give_back(buffer)
+            self._await_bytes()
         data = self._receive(most_bytes)
         reader.receive_data(data)
         return len(data)
 
     def _take(self, buffer: ReceiveBuffer, received: Received, reader: FrameReader, pipeline: RequestPipeline) -> None:
-        start = received.rest_start
-        buffer.is_taken = True
-        try:
+        """Have the runs appended and the questions between them answered; the reader gets what is left."""
+        if received.is_more:
+            reader.continue_unfinished(buffer.rest(received.rest_start, received.rest_end))
+            return
+        end = received.rest_end
+        while True:
             if received.runs:
                 self._small.finish()
-                start = pipeline.append_runs(buffer, received)
-            rest = buffer.rest(start, received.rest_end)
-            if received.is_more:
-                reader.continue_unfinished(rest)
-            else:
-                reader.restart(rest)
-        finally:
-            buffer.is_taken = False
+            start = pipeline.append_runs(buffer, received)
+            if start == end or start != received.rest_start or (question := buffer.question(start, end)) is None:
+                break
+            start += SIZE_BYTES + len(question)
+            self._behind_bytes = end - start
+            try:
+                self._handle(question, [], pipeline)
+            finally:
+                self._behind_bytes = 0
+            received = buffer.look_again(start, end)
+        reader.restart(buffer.rest(start, end))
 
     def _receive(self, most_bytes: int) -> bytes:
         """Return what has arrived, or nothing when no more is wanted or will come."""

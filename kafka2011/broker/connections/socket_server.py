@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.listener import Listener
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.requests.pipeline import RequestPipeline
-    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffers
     from kafka2011.config import BrokerConfig
     from zk.clock import Clock
 
@@ -64,7 +64,7 @@ class ConnectionSettings:
 class SocketServer:
     """Listens on one address, at one or two ports. `new_pipeline` makes what handles the requests of a connection.
 
-    `buffer` is what C receives into, if there is C code. `close_idle` is to be called a few times in `max_idle_s`.
+    `buffers` is what C receives into, if there is C code. `close_idle` is to be called a few times in `max_idle_s`.
     `counts` holds connections, bytes and refusals. A KafkaError of a handler that `is_fatal` picks out goes to
     `on_failure`; any other exception ends its connection alone.
     """
@@ -77,7 +77,7 @@ class SocketServer:
         *,
         new_pipeline: Callable[[Connection], RequestPipeline],
         memory: RequestMemory,
-        buffer: ReceiveBuffer | None,
+        buffers: ReceiveBuffers | None,
         clock: Clock,
         on_failure: Callable[[BaseException], None],
         is_fatal: Callable[[BaseException], bool],
@@ -87,7 +87,7 @@ class SocketServer:
         self._settings = settings
         self._new_pipeline = new_pipeline
         self._memory = memory
-        self.buffer = buffer
+        self.buffers = buffers
         self._page_reads = PageReads()
         self._clock = clock
         self._notices = Notices(logger, clock)
@@ -193,7 +193,7 @@ class SocketServer:
                     *(name, self._settings.max_per_address, self.counts["refused_per_address"]),
                 )
                 continue
-            connection = new_connection(accepted, name, self._memory, self.counts, self.buffer, self._page_reads)
+            connection = new_connection(accepted, name, self._memory, self.counts, self.buffers, self._page_reads)
             self._by_address[host] += 1
             self._connections.add(connection)  # here, so that `stop` also sees those that have not begun
             self._greenlets.spawn(self._serve, connection, host)

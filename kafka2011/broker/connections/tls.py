@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.page_reads import PageReads
     from kafka2011.broker.connections.sending import Part
     from kafka2011.broker.memory.request_memory import RequestMemory
-    from kafka2011.broker.requests.receive_buffer import ReceiveBuffer
+    from kafka2011.broker.requests.receive_buffer import ReceiveBuffers
     from kafka2011.broker.security.certificates import Certificates
 
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -44,7 +44,7 @@ class TlsConnection(Connection):
         name: str,
         memory: RequestMemory,
         counts: Counter[str],
-        _buffer: ReceiveBuffer | None,  # C would receive what is encrypted
+        _buffers: ReceiveBuffers | None,  # C would receive what is encrypted
         page_reads: PageReads,
         *,
         certificates: Certificates,

@@ -129,12 +129,11 @@ add_run(PyObject *runs, const unsigned char *data, const ProduceRun *run)
     return outcome;
 }
 
-/* Find all runs; the position where they end is written to `end`. */
+/* Find all runs from `end` on, where the position is written at which they end. */
 static PyObject *
 find_runs(const unsigned char *data, Py_ssize_t filled, Py_ssize_t max_frame, Py_ssize_t max_payload, Py_ssize_t *end)
 {
     PyObject *runs = PyList_New(0);
-    *end = 0;
     for (int i = 0; runs != NULL && i < MOST_RUNS; i++) {
         ProduceRun run = next_run(data, *end, filled, max_frame, max_payload);
         if (!run.sets) {
@@ -194,13 +193,35 @@ receive_receive(PyObject *Py_UNUSED(module), PyObject *arguments)
         goto done;
     }
     memcpy(data, kept.buf, (size_t)kept.len);
-    Py_ssize_t filled = kept.len + received, end;
+    Py_ssize_t filled = kept.len + received, end = 0;
     PyObject *runs = find_runs(data, filled, max_frame, max_payload, &end);
     if (runs != NULL) {
         result = Py_BuildValue("(nnnN)", (Py_ssize_t)received, end, filled, runs);
     }
 done:
     PyBuffer_Release(&kept);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+static PyObject *
+receive_runs(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer;
+    Py_ssize_t start, filled, max_frame, max_payload;
+    if (!PyArg_ParseTuple(arguments, "y*nnnn:runs", &buffer, &start, &filled, &max_frame, &max_payload)) {
+        return NULL;
+    }
+    PyObject *result = NULL;
+    if (start < 0 || filled > buffer.len || start > filled) {
+        PyErr_Format(PyExc_ValueError, "%zd to %zd lie not within a buffer of %zd", start, filled, buffer.len);
+    } else {
+        Py_ssize_t end = start;
+        PyObject *runs = find_runs(buffer.buf, filled, max_frame, max_payload, &end);
+        if (runs != NULL) {
+            result = Py_BuildValue("(nN)", end, runs);
+        }
+    }
     PyBuffer_Release(&buffer);
     return result;
 }
@@ -251,6 +272,7 @@ receive_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 
 static PyMethodDef methods[] = {
     {"receive", receive_receive, METH_VARARGS, "Return how many bytes came, and the runs of produces that begin them."},
+    {"runs", receive_runs, METH_VARARGS, "Return where the runs of produces end that begin there, and these runs."},
     {"join", receive_join, METH_VARARGS, "Move the sets of a run behind its first one; return where they end."},
     {"crc32", receive_crc32, METH_O, "Return the CRC-32 by which messages are checked."},
     {NULL, NULL, 0, NULL},

@@ -1,15 +1,18 @@
-"""The buffer that connections receive into where there is C code (`_receive.c`), and the plain produces found in it.
+"""The buffers that connections receive into where there is C code (`_receive.c`), and the plain produces found in them.
 
-There is one for the process. A connection has it from a receiving call until the produces are appended, and keeps only
-what is left: the beginning of a request, or requests of other kinds. Whoever finds it taken, since an append may wait
-for the disk, receives bytes of its own and handles each request in Python, as all do without C code.
+There are a few for the process. A connection has one from a receiving call until the produces in it are appended, and
+the questions between them answered; it keeps only what is left: the beginning of a request, or requests of other kinds.
+Whoever finds all of them taken, since an append may wait for the disk, receives bytes of its own and handles each
+request in Python, as all do without C code.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafka2011 import c_code
+from kafka2011.wire.protocol import MULTIPRODUCE, PRODUCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +33,12 @@ RUN_SETS: Final = 6
 """Where in a run its topic, its start, its end and its number of sets are."""
 BUFFER_BYTES = 256 * 1024
 """As much as the kernel gives in one call; larger requests are received as without C code."""
+MOST_BUFFERS = 4
+
+SIZE_BYTES = 4
+"""Before each request."""
+
+_HEAD = struct.Struct(">ih")  # size and type of a request
 
 
 class ReceiveCode(Protocol):
@@ -44,6 +53,11 @@ class ReceiveCode(Protocol):
         runs: None if all of it belongs to the frame that `kept` begins, and that is still unfinished.
         """
 
+    def runs(
+        self, buffer: bytearray, start: int, end: int, max_frame_bytes: int, max_payload_bytes: int, /
+    ) -> tuple[int, list[Run]]:
+        """Return where the runs end that begin at `start`, and these runs."""
+
     def join(self, buffer: bytearray, start: int, end: int, /) -> int:
         """Move the sets of a run behind its first one, and return where they end."""
 
@@ -55,7 +69,7 @@ compiled: ReceiveCode | None = c_code.load("broker.requests._receive")
 
 
 class Received(NamedTuple):
-    """What a receiving call gave: how many bytes, the runs that begin them, and where in the buffer the rest is.
+    """What is in the buffer: how many bytes were received, the runs that begin them, and where the rest is.
 
     `is_more` says that the rest only continues what was kept.
     """
@@ -68,7 +82,7 @@ class Received(NamedTuple):
 
 
 class ReceiveBuffer:
-    """Receives into one buffer, and finds runs of produces within the limits. It is had by one connection at a time."""
+    """Receives into one buffer, and finds runs of produces within the limits."""
 
     def __init__(
         self, code: ReceiveCode, max_frame_bytes: int, max_message_bytes: int, size_bytes: int = BUFFER_BYTES
@@ -79,7 +93,6 @@ class ReceiveBuffer:
         self._max_message_bytes = max_message_bytes
         self._bytes = bytearray(size_bytes)
         self._view = memoryview(self._bytes)
-        self.is_taken = False
 
     def receive(self, fd: int, kept: bytearray, most_bytes: int) -> Received | None:
         """Receive what has come behind the beginning of a frame; None if nothing has. Raises OSError."""
@@ -88,6 +101,21 @@ class ReceiveBuffer:
             return None
         size, start, end, runs = received
         return Received(size, runs or [], start, end, runs is None)
+
+    def look_again(self, start: int, end: int) -> Received:
+        """Find the runs that begin at `start` in what was received."""
+        rest_start, runs = self._code.runs(self._bytes, start, end, self._max_frame_bytes, self._max_message_bytes)
+        return Received(0, runs, rest_start, end, is_more=False)
+
+    def question(self, start: int, end: int) -> bytes | None:
+        """Return the request that begins at `start`, if it is whole, no produce, and not the last; None else."""
+        if end - start < _HEAD.size:
+            return None
+        size, kind = _HEAD.unpack_from(self._bytes, start)
+        request_start = start + SIZE_BYTES
+        if kind in {PRODUCE, MULTIPRODUCE} or not 0 < size <= self._max_frame_bytes or request_start + size >= end:
+            return None
+        return bytes(self._view[request_start : request_start + size])
 
     def sets(self, run: Run) -> memoryview:
         """Return all sets of a run, good until the buffer is given back."""
@@ -101,9 +129,32 @@ class ReceiveBuffer:
         return self._view[start:end]
 
 
-def new_buffer(max_frame_bytes: int, max_message_bytes: int) -> ReceiveBuffer | None:
-    """Make one; None without C code."""
-    return None if compiled is None else ReceiveBuffer(compiled, max_frame_bytes, max_message_bytes)
+class ReceiveBuffers:
+    """A few buffers, each had by one connection at a time."""
+
+    def __init__(self, new_buffer: Callable[[], ReceiveBuffer], most: int = MOST_BUFFERS) -> None:
+        self.free = [new_buffer()]
+        self._new_buffer = new_buffer
+        self._left = most - 1
+
+    def take(self) -> ReceiveBuffer | None:
+        """Take a buffer; None where all are taken."""
+        if self.free:
+            return self.free.pop()
+        if not self._left:
+            return None
+        self._left -= 1
+        return self._new_buffer()
+
+    def give_back(self, buffer: ReceiveBuffer) -> None:
+        """Let others have it."""
+        self.free.append(buffer)
+
+
+def new_buffers(max_frame_bytes: int, max_message_bytes: int) -> ReceiveBuffers | None:
+    """Make them; None without C code."""
+    code = compiled
+    return None if code is None else ReceiveBuffers(lambda: ReceiveBuffer(code, max_frame_bytes, max_message_bytes))
 
 
 def checksums() -> dict[str, Callable[[AnyBytes], int]]:
