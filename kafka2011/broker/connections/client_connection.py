@@ -125,20 +125,20 @@ class Connection:
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: nothing more is read from now on."""
         if self._unread_bytes is None:
-            self._unread_bytes = self._arrived_bytes()
+            self._unread_bytes = arrived_bytes(self.socket)
         self._end_wait(WaitEnd.STOPPED)
-        self._shut(stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
+        shut(self.socket, stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
 
     @property
     def has_arrived(self) -> bool:
         """Whether there are bytes that have not been read yet."""
-        return self._arrived_bytes() > 0
+        return arrived_bytes(self.socket) > 0
 
     def stop_both(self) -> None:
         """End the connection wherever it stands."""
         self._end_wait(WaitEnd.GONE)
         reset_on_close(self.socket)
-        self._shut(stdlib_socket.SHUT_RDWR)
+        shut(self.socket, stdlib_socket.SHUT_RDWR)
 
     def park(self, parking: Parking, awaited: Awaited, max_wait_s: float) -> bool:
         """Wait in the middle of a request, but not while there is another behind it; False if the client has gone.
@@ -173,7 +173,7 @@ class Connection:
 
     def _look_behind(self) -> None:
         """End the wait of the parked request, as there is something to be read."""
-        self._end_wait(WaitEnd.MORE if self._arrived_bytes() else WaitEnd.GONE)
+        self._end_wait(WaitEnd.MORE if arrived_bytes(self.socket) else WaitEnd.GONE)
 
     def _end_wait(self, why: WaitEnd) -> None:
         if self._parked is not None:
@@ -208,17 +208,7 @@ class Connection:
 
     def _has_gone(self) -> bool:
         """Say whether the client has ended the connection, and nothing of it is left to be read."""
-        events = select.poll()
-        events.register(self.socket.fileno(), select.POLLIN)
-        polled = events.poll(0)
-        if not polled:
-            return False
-        return bool(polled[0][1] & (select.POLLHUP | select.POLLERR)) or not self._arrived_bytes()
-
-    def _arrived_bytes(self) -> int:
-        arrived = array("i", [0])
-        fcntl.ioctl(self.socket.fileno(), termios.FIONREAD, arrived)
-        return arrived[0]
+        return has_gone(self.socket)
 
     def begin(self) -> None:
         """Do what comes before the first request: nothing, where the port is plain."""
@@ -419,13 +409,6 @@ class Connection:
                 toll.give_back()
         return may_go
 
-    def _shut(self, how: int) -> None:
-        try:
-            self.socket.shutdown(how)
-        except OSError as error:
-            if error.errno not in CONNECTION_ERRORS:
-                logger.warning("shutting down the connection from %s: %s", self.name, error)
-
 
 def reset_on_close(connection: socket.socket) -> None:
     """Have the other end told at once when a connection is closed, even if it waits to send more.
@@ -436,3 +419,29 @@ def reset_on_close(connection: socket.socket) -> None:
         connection.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_LINGER, _NO_LINGER)
     except OSError as error:
         logger.debug("a connection cannot be reset: %s", error)
+
+
+def shut(connection: socket.socket, how: int) -> None:
+    """Shut one or both directions of a connection, which may have ended."""
+    try:
+        connection.shutdown(how)
+    except OSError as error:
+        if error.errno not in CONNECTION_ERRORS:
+            logger.warning("shutting down a connection: %s", error)
+
+
+def arrived_bytes(connection: socket.socket) -> int:
+    """Return how much has come and was not read."""
+    arrived = array("i", [0])
+    fcntl.ioctl(connection.fileno(), termios.FIONREAD, arrived)
+    return arrived[0]
+
+
+def has_gone(connection: socket.socket) -> bool:
+    """Say whether the client has ended the connection, and nothing of it is left to be read."""
+    events = select.poll()
+    events.register(connection.fileno(), select.POLLIN)
+    polled = events.poll(0)
+    if not polled:
+        return False
+    return bool(polled[0][1] & (select.POLLHUP | select.POLLERR)) or not arrived_bytes(connection)

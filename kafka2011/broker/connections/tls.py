@@ -10,7 +10,7 @@ import gevent
 from gevent import socket
 
 from kafka2011.broker.connections.answer_writer import SEND_STALL_TIMEOUT_S, AnswerWriter, SegmentReadError
-from kafka2011.broker.connections.client_connection import Connection
+from kafka2011.broker.connections.client_connection import Connection, arrived_bytes
 from kafka2011.broker.connections.sending import is_in_memory
 from kafka2011.broker.security.certificates import principal_of
 from kafka2011.errors import BrokerConnectionError
@@ -80,7 +80,7 @@ class TlsConnection(Connection):
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: what counts is what is encrypted."""
         if self._unread_bytes is None:
-            self._secured.limit_reading(self._arrived_bytes())
+            self._secured.limit_reading(arrived_bytes(self.socket))
             self._unread_bytes = _WHOLE
         super().stop_reading()
 
