@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011.producer.appending import Room
 from kafka2011.wire.protocol import ANY_PARTITION
@@ -105,6 +105,30 @@ class SendFuture(Future[Receipt]):
             self.set_exception(error)
 
 
+_MAKING = threading.Lock()
+"""Held while a DoneFuture makes what it needs."""
+
+
+class DoneFuture(SendFuture):
+    """A future that is done from the beginning. What a future consists of is made once somebody looks at it.
+
+    That costs more than a whole synchronous send, and applications seldom look: the send has returned.
+    """
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what is missing, all of it at once, so that nobody sees a future that is not done yet."""
+        with _MAKING:
+            if "_is_ending" not in vars(self):
+                done = SendFuture()
+                done.may_end_here()
+                done.set_result(self._receipt)
+                vars(self).update(vars(done))
+        return object.__getattribute__(self, name)
+
+
 class Batch(SendFuture, Room):
     """Messages for one partition, and the future that every sender of one of them has.
 
@@ -150,6 +174,11 @@ class Batch(SendFuture, Room):
     def let_go(self) -> None:
         """Forget the messages: an application may keep the future for long."""
         self.payloads, self.keys, self.ready_set, self.data = [], [], None, b""
+
+    def count_failed_try(self) -> int:
+        """Count one more against the retries; return how many there were."""
+        self.failed_tries += 1
+        return self.failed_tries
 
     def receipt(self, *, confirmed: bool) -> Receipt:
         """Return what became of it."""

@@ -24,3 +24,9 @@ class Counts(Counters):
     sets_moved: int = 0
     sets_refused: int = 0
     broken_connections: int = 0
+
+    def add_sent(self, messages: int) -> None:
+        """Count one set of so many messages: `add` at a fifth of its cost, for what is done for each send."""
+        with self._lock:
+            self.messages_sent += messages
+            self.sets_sent += 1

@@ -64,9 +64,8 @@ def payloads_of(messages: object, encoder: Encoder | None = None) -> list[bytes]
     or an iterator. Raises TypeError for text without an encoder: the payload of a message is bytes.
     """
     if encoder is not None:
-        if isinstance(messages, list | tuple | Iterator):
-            return [_encoded(encoder, value) for value in messages]
-        return [_encoded(encoder, messages)]
+        several = messages if isinstance(messages, list | tuple | Iterator) else [messages]
+        return [_encoded(encoder, value) for value in several]
     if isinstance(messages, bytes):
         return [messages]
     if isinstance(messages, bytearray | memoryview):
@@ -133,15 +132,19 @@ class SetEncoder:
 
     def check(self, topic: str, payloads: list[bytes]) -> None:
         """Raise MessageSizeTooLargeError if one of the payloads exceeds max.message.size."""
-        self._check_bytes(topic, measured(payloads)[1])
+        self._check_bytes(topic, len(payloads[0]) if len(payloads) == 1 else measured(payloads)[1])
 
     def check_set(self, topic: str, message_set: MessageSet) -> None:
         """Raise MessageSizeTooLargeError if one of a ready set's outer payloads exceeds max.message.size."""
         self._check_bytes(topic, message_set.largest_payload_bytes)
 
+    def compresses(self, topic: str) -> bool:
+        """Say whether sets of a topic are compressed."""
+        return self._codec is not Codec.NONE and (not self._topics or topic in self._topics)
+
     def encode(self, topic: str, payloads: list[bytes]) -> bytes:
         """Return the set's bytes. The payloads were checked."""
-        if self._codec is Codec.NONE or not payloads or (self._topics and topic not in self._topics):
+        if not payloads or not self.compresses(topic):
             return bytes(MessageSet(payloads))
         return b"".join(self._wrapped(payloads))
 

@@ -11,8 +11,10 @@ from kafka2011.config import ProducerConfig
 from kafka2011.left_open import note_closed, note_opened
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
+from kafka2011.producer.batch import DoneFuture, Receipt
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
+from kafka2011.producer.direct_sends import DirectSends, SendOutcome, mark_in_doubt
 from kafka2011.producer.encoder import SetEncoder, checked_topic_field, own_encoder, payloads_of
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partition_info import FollowsAddresses, ListedBrokers
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kafka2011.producer.accumulator import BrokerQueue
-    from kafka2011.producer.batch import FailedBatch, Receipt, SendFuture
+    from kafka2011.producer.batch import FailedBatch, SendFuture
     from kafka2011.producer.partition_info import BrokerPartitionInfo
     from kafka2011.producer.sync_producer import Messages
     from zk.cluster import TopicPartition
@@ -97,10 +99,9 @@ class Producer(Closing):
         """
         if type(messages) is self._as_it_is and key is None and partition is None:
             return self._accumulator.append_payload(topic, messages) or self._queue(topic, messages, None, None)
-        future = self._queue(topic, messages, key, partition)
-        if not self._is_async:
-            self._drive(future)
-        return future
+        if self._is_async:
+            return self._queue(topic, messages, key, partition)
+        return self._send_now(topic, messages, key, partition)
 
     def send_at_once(self, topic: str, messages: Messages) -> Future[Receipt] | None:
         """Queue one payload, or several, behind others of the topic without a key, if that takes no waiting; else None.
@@ -159,6 +160,7 @@ class Producer(Closing):
         self._accumulator = Accumulator(self._config, SYSTEM_CLOCK, self._new_sender)
         self._completion = Completion(self._accumulator, self.counts, self._on_failure, confirmed=self._config.confirm)
         self._senders: dict[int, Sender] = {}
+        self._direct = DirectSends(self._config, self._set_encoder, self.counts)
         self._closing = threading.Event()
         self._forked = False
         self._reopening = threading.Lock()
@@ -195,22 +197,44 @@ class Producer(Closing):
         where = self._route(topic, key, partition)
         return self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=timeout_ms)
 
+    def _send_now(self, topic: str, messages: object, key: object, partition: TopicPartition | None) -> SendFuture:
+        """Send in this thread, and wait until it is done."""
+        if self._forked:
+            self._reopen()
+        checked_topic_field(topic)
+        if isinstance(messages, MessageSet):
+            return self._drive(self._queue(topic, messages, key, partition))
+        payloads = payloads_of(messages, self._value_encoder)
+        self._set_encoder.check(topic, payloads)
+        where = self._route(topic, key, partition)
+        sender = None if self._accumulator.is_closed else self._senders.get(where.broker_id)
+        outcome = SendOutcome.LEFT if sender is None else self._direct.send(sender, where, payloads)
+        if outcome is SendOutcome.DONE:
+            topic, broker_id, number = where
+            return DoneFuture(Receipt(topic, broker_id, number, len(payloads), self._config.confirm, 0))
+        movable = key is None and partition is None
+        future = self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=-1)
+        if outcome is SendOutcome.IN_DOUBT:
+            mark_in_doubt(future, self._direct.answer_ms)
+        return self._drive(future)
+
     def _route(self, topic: str, key: object, partition: TopicPartition | None) -> TopicPartition:
         """Return where it goes; with confirm=true, wait for brokers that are just registering."""
-        deadline_s = SYSTEM_CLOCK.monotonic_s() + (
-            self._config.confirm_timeout_ms / 1000 if self._config.confirm else 0.0
-        )
+        deadline_s = None
         while True:
             try:
                 if partition is not None:
                     return self._router.named(topic, partition)
                 return self._router.next(topic) if key is None else self._router.by_key(topic, key)
             except NoBrokersError:
+                if deadline_s is None:
+                    patience_ms = self._config.confirm_timeout_ms if self._config.confirm else 0
+                    deadline_s = SYSTEM_CLOCK.monotonic_s() + patience_ms / 1000
                 if SYSTEM_CLOCK.monotonic_s() >= deadline_s or self._accumulator.is_closed:
                     raise
                 self._closing.wait(_LOOK_AGAIN_S)
 
-    def _drive(self, future: SendFuture) -> None:
+    def _drive(self, future: SendFuture) -> SendFuture:
         """Send in this thread until everything is done. Raises the error that it failed with."""
         while not future.done():
             for batch in self._accumulator.unfinished(future):
@@ -219,6 +243,7 @@ class Producer(Closing):
                     sender.drive(batch)
             wait([future], _MOMENT_S)  # another thread may be ending it, or closing the producer
         future.result()
+        return future
 
     def _new_sender(self, queue: BrokerQueue) -> None:
         sender = self._senders[queue.broker_id] = Sender(

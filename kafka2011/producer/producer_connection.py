@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafka2011.config import SyncProducerConfig
+    from kafka2011.message.header import AnyBytes
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
@@ -160,6 +161,12 @@ class ProducerConnection(BrokerConnection):
         self.send(b"".join(frames))
         self._sends += len(frames)
 
+    def write_and_prove(self, frame: bytes) -> None:
+        """Send a request on the connection that is open, and have the broker prove that it has handled it."""
+        with self.lock:
+            self._sends += 1
+            self._check_answer(self._ask(frame + BARRIER, None, 0, 0))
+
     def prove(self) -> None:
         """Ask, and wait for the answer: it proves that the broker has handled what was sent before."""
         with self.lock:
@@ -168,10 +175,12 @@ class ProducerConnection(BrokerConnection):
 
     def answer(self) -> None:
         """Read the answer to a barrier, waiting for it. Raises BrokerConnectionError or ProtocolError."""
-        answer = self.receive(len(BARRIER_ANSWER))
+        self._check_answer(self.receive(len(BARRIER_ANSWER)))
+
+    def _check_answer(self, answer: AnyBytes) -> None:
         if answer != BARRIER_ANSWER:
             self.close()
-            raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {answer[:20]!r}")
+            raise ProtocolError(f"{self.host}:{self.port} answers a fetch of nothing with {bytes(answer[:20])!r}")
 
     def answers(self, due: int) -> int:
         """Do as `answer`, then read what has come of the others that are due; return how many were read."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_TURNS = 10_000
 """How many topics' turns are remembered."""
+_ROUNDS = 8
+"""How often one order is used: to shuffle costs as much as a send."""
 
 
 class Router:
@@ -133,7 +135,7 @@ class Router:
 
 
 class _Turns:
-    """All partitions of a topic in a shuffled order, over and over, reshuffled each time."""
+    """All partitions of a topic in a shuffled order, over and over, reshuffled now and then."""
 
     def __init__(self, choices: tuple[TopicPartition, ...]) -> None:
         self.choices = choices
@@ -141,5 +143,5 @@ class _Turns:
 
     def next(self) -> TopicPartition:
         if not self._rest:
-            self._rest = random.sample(self.choices, len(self.choices))
+            self._rest = random.sample(self.choices, len(self.choices)) * _ROUNDS
         return self._rest.pop()

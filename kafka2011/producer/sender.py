@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.producer.backoff import FIRST_BACKOFF_S, MAX_BACKOFF_S, Backoff
 from kafka2011.producer.confirmation_window import ConfirmationWindow
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
@@ -46,8 +47,6 @@ ASK_BATCHES = 32
 """And of how many batches."""
 MAX_REFUSALS = 3
 """How often a broker must end a proven connection that carries only one set before that set counts as refused."""
-FIRST_BACKOFF_S = 0.05
-MAX_BACKOFF_S = 1.0
 
 _POLL_S = 0.05
 
@@ -93,12 +92,11 @@ class Sender:
         self._answer_timeout_s = min(config.socket_timeout_ms, max(config.confirm_timeout_ms // 3, 1)) / 1000
         self._connection: ProducerConnection | None = None
         self.witness = Witness(config, self._answer_timeout_s)
-        self._backoff_s = 0.0  # 0 while the broker can be reached
-        self.next_try_s = 0.0  # when a broker that is down is tried again
+        self.backoff = Backoff(FIRST_BACKOFF_S if self._is_driven else MAX_BACKOFF_S, clock)
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
-        return f"<Sender to broker {self.broker_id}{', which is away' if self._is_down else ''}>"
+        return f"<Sender to broker {self.broker_id}{', which is away' if self.backoff.is_down else ''}>"
 
     # Who takes the steps -----------------------------------------------------------------------------------------
 
@@ -165,7 +163,7 @@ class Sender:
             window.add(self._encoded(taken))
         elif window.empty and self._queue.is_closing and not self._queue.has_batch:
             return False
-        if self._is_down:
+        if self.backoff.is_down:
             self._while_down()
         elif not window.empty:
             try:
@@ -176,8 +174,8 @@ class Sender:
 
     def _take(self, *, wait: bool) -> list[Batch]:
         if self._window.empty and wait:
-            return self._accumulator.take(self._queue, self._until_next_try_s() if self._is_down else None)
-        if self._window.waiting and not self._is_down:
+            return self._accumulator.take(self._queue, self.backoff.rest_s() if self.backoff.is_down else None)
+        if self._window.waiting and not self.backoff.is_down:
             return []
         return self._accumulator.take(self._queue, 0)
 
@@ -281,9 +279,13 @@ class Sender:
 
     # The connection ----------------------------------------------------------------------------------------------
 
-    @property
-    def _is_down(self) -> bool:
-        return self._backoff_s > 0
+    def idle_connection(self) -> ProducerConnection | None:
+        """Return what sends at once, with nothing before it; None where there is none. For the holder of `turn`."""
+        connection = self._connection
+        if connection is None or self.backoff.is_down or self._queue.ready or not self._window.empty:
+            return None
+        broker = self._router.info.broker(self.broker_id)
+        return connection if broker is connection.broker and connection.is_open else None
 
     def _connected(self) -> ProducerConnection:
         """Return a connection, open or not, to where the broker is now. Raises BrokerConnectionError."""
@@ -308,14 +310,14 @@ class Sender:
         self._mark_up()
         return connection
 
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
     def _limit(self, connection: ProducerConnection) -> None:
         deadline_s = self._window.first_deadline_s
         rest_s = self._answer_timeout_s if deadline_s is None else deadline_s - self._clock.monotonic_s()
         connection.limit(min(rest_s, self._answer_timeout_s) * 1000)
-
-    def _drop_connection(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
 
     # When it is lost ---------------------------------------------------------------------------------------------
 
@@ -361,7 +363,7 @@ class Sender:
     def _while_down(self) -> None:
         self._expire()
         self._move()
-        rest_s = self._until_next_try_s()
+        rest_s = self.backoff.rest_s()
         if rest_s > 0:
             if not self._window.empty:
                 time.sleep(min(rest_s, _POLL_S))
@@ -379,12 +381,8 @@ class Sender:
         self._window.add(self._encoded(self._accumulator.take(self._queue, 0)))
         self._move()
         tries = 1 if self._queue.is_closing else self._retries + 1
-        for batch in self._window.remove(lambda batch: self._count_try(batch) >= tries):
+        for batch in self._window.remove(lambda batch: batch.count_failed_try() >= tries):
             self._completion.failed(batch, error)
-
-    def _count_try(self, batch: Batch) -> int:
-        batch.failed_tries += 1
-        return batch.failed_tries
 
     def _move(self) -> None:
         """Give what has no key to other brokers, if any can be reached."""
@@ -411,24 +409,19 @@ class Sender:
             error = ConfirmTimeoutError(f"a set for {late} was not confirmed {limit} ({late.tries} tries): {fate}")
             self._completion.failed(late, error)
 
-    def _until_next_try_s(self) -> float:
-        return max(self.next_try_s - self._clock.monotonic_s(), 0.0)
-
     def _mark_down(self, error: Exception) -> None:
-        if not self._is_down:
+        if not self.backoff.is_down:
             logger.warning("broker %d cannot be reached, trying again: %s", self.broker_id, error)
-        longest_s = FIRST_BACKOFF_S if self._is_driven else MAX_BACKOFF_S
-        self._backoff_s = min(max(self._backoff_s * 2, FIRST_BACKOFF_S), longest_s)
-        self.next_try_s = self._clock.monotonic_s() + self._backoff_s
+        self.backoff.failed()
         # Without a thread, only the next caller finds out that the broker is back.
-        self._router.mark_down(self.broker_id, self.next_try_s if self._is_driven else float("inf"))
+        self._router.mark_down(self.broker_id, self.backoff.next_try_s if self._is_driven else float("inf"))
         if self._is_driven:
             self._router.info.refresh()
 
     def _mark_up(self) -> None:
-        if self._is_down:
+        if self.backoff.is_down:
             logger.info("broker %d can be reached again", self.broker_id)
-            self._backoff_s = 0.0
+            self.backoff.succeeded()
         self._router.mark_up(self.broker_id)
 
 

@@ -244,7 +244,7 @@ class Bench:
         return fail
 
     def until_next_try(self) -> None:
-        self.clock.now_s = self.sender.next_try_s
+        self.clock.now_s = self.sender.backoff.next_try_s
 
 
 @pytest.fixture
@@ -605,7 +605,7 @@ def test_a_lost_broker_is_tried_again_after_longer_and_longer_pauses(
     tried_ms: list[int] = []
     for _ in pauses_ms:
         made.step()
-        tried_ms.append(round((made.sender.next_try_s - made.clock.now_s) * 1000))
+        tried_ms.append(round((made.sender.backoff.next_try_s - made.clock.now_s) * 1000))
         assert (made.router.elsewhere("t", 1) is None) == ("which is away" in repr(made.sender))
         made.until_next_try()
     assert tried_ms == pauses_ms
@@ -653,7 +653,7 @@ def test_a_broker_that_was_not_proven_to_serve_is_lost(bench: NewBench) -> None:
     made.until_next_try()
     made.step()
     assert made.connection.done[4:] == ["open", "close"]
-    assert round((made.sender.next_try_s - made.clock.now_s) * 1000) == 100
+    assert round((made.sender.backoff.next_try_s - made.clock.now_s) * 1000) == 100
     made.is_mute = False
     made.until_next_try()
     made.step(2)
@@ -681,7 +681,7 @@ def test_while_a_broker_is_lost_its_sender_looks_often_whether_a_set_runs_out_of
     made.waits_s.clear()
     made.slept_s.clear()
     made.step(wait=True)
-    assert made.waits_s == [made.sender.next_try_s - made.clock.monotonic_s()] != [0]
+    assert made.waits_s == [made.sender.backoff.next_try_s - made.clock.monotonic_s()] != [0]
     assert made.slept_s == []
     made.is_gone = False
     made.until_next_try()
