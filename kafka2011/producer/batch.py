@@ -115,16 +115,18 @@ class DoneFuture(SendFuture):
     That costs more than a whole synchronous send, and applications seldom look: the send has returned.
     """
 
+    _is_ending = True
+
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
 
     def __getattr__(self, name: str) -> Any:
         """Make what is missing, all of it at once, so that nobody sees a future that is not done yet."""
+        done = SendFuture()
+        done._is_ending = True
+        done.set_result(self._receipt)
         with _MAKING:
-            if "_is_ending" not in vars(self):
-                done = SendFuture()
-                done.may_end_here()
-                done.set_result(self._receipt)
+            if "_has_callbacks" not in vars(self):
                 vars(self).update(vars(done))
         return object.__getattribute__(self, name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import wait
+from concurrent.futures import as_completed, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from kafka2011.config import ProducerConfig
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
-from kafka2011.producer.batch import Batch, FailedBatch, ListFuture, Receipt, SendFuture
+from kafka2011.producer.batch import Batch, DoneFuture, FailedBatch, ListFuture, Receipt, SendFuture
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
 from tests.support.clocks import ManualClock
@@ -231,3 +231,27 @@ def test_a_list_is_done_when_its_batches_are() -> None:
     assert ending.accumulator.open_batches == set()
     with pytest.raises(RuntimeError, match="no broker"):
         future.result(0)
+
+
+def test_a_future_that_is_done_from_the_beginning_is_one_like_others() -> None:
+    """For whoever looks at it first, by whatever a future can be asked, and for two threads at once."""
+    assert DoneFuture(RECEIPT).done()
+    assert DoneFuture(RECEIPT).result(0) is RECEIPT
+    assert DoneFuture(RECEIPT).exception(0) is None
+    assert not DoneFuture(RECEIPT).running()
+    assert not DoneFuture(RECEIPT).cancel()
+    future = DoneFuture(RECEIPT)
+    assert wait([future], 0).done == {future}
+    assert next(as_completed([DoneFuture(RECEIPT)], 0)).result() is RECEIPT
+    assert not hasattr(DoneFuture(RECEIPT), "nothing")
+    called: list[Future[Receipt]] = []
+    DoneFuture(RECEIPT).add_done_callback(called.append)
+    assert called[0].result(0) is RECEIPT
+    both = DoneFuture(RECEIPT)
+    seen: list[bool] = []
+    threads = [threading.Thread(target=lambda: seen.append(both.done())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert seen == [True, True]

@@ -9,6 +9,8 @@ import pytest
 
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.message.message_set import MessageSet
+from kafka2011.producer.accumulator import Accumulator
+from kafka2011.producer.batch import Receipt
 from kafka2011.producer.errors import ConfirmTimeoutError, ProducerClosedError, SetRefusedError
 from kafka2011.producer.producer import Producer
 from tests.support.produce_broker import KnownBrokers
@@ -49,6 +51,23 @@ def test_a_send_is_one_set_in_order(broker: ProduceBroker, confirm: bool) -> Non
     assert broker.unasked_ends == 0
     with pytest.raises(ProducerClosedError):
         producer.send("t", b"5")
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_the_usual_send_needs_no_batch(broker: ProduceBroker, confirm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once there is a connection, and as long as nothing goes wrong; it is counted as any other."""
+    with Producer(settings_for(broker, confirm=confirm)) as producer:
+        producer.send("t", b"1")
+        with monkeypatch.context() as patch:
+            patch.setattr(Accumulator, "append", None)
+            assert producer.send("t", b"2").result(0).messages == 1
+            assert producer.send("t", [b"3", b"4"], key="k").result(0) == Receipt("t", 0, 0, 2, confirm, 0)
+        broker.end_connections()
+        eventually(lambda: connection_of(producer).ended_by_broker())
+        assert producer.send("t", b"5").result(0).resends == int(confirm)
+        assert (producer.counts.messages_sent, producer.counts.sets_sent) == (5, 4)
+        assert producer.counts.broken_connections == 1
+    assert broker.payloads == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: NewBroker) -> None:

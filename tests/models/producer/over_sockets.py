@@ -79,13 +79,20 @@ def _in_real_time(drawn: Plan) -> Plan:
 
 @contextlib.contextmanager
 def _ends_noted(account: Account) -> Any:
-    end = batches.SendFuture.end
+    end, begin_done = batches.SendFuture.end, batches.DoneFuture.__init__
 
     def noted(self: batches.SendFuture, *outcome: Any) -> None:
         account.note_end(self)
         end(self, *outcome)
 
-    with mock.patch.object(batches.SendFuture, "end", noted):
+    def noted_done(self: batches.DoneFuture, receipt: batches.Receipt) -> None:
+        begin_done(self, receipt)
+        account.note_end(self)
+
+    with (
+        mock.patch.object(batches.SendFuture, "end", noted),
+        mock.patch.object(batches.DoneFuture, "__init__", noted_done),
+    ):
         yield
 
 

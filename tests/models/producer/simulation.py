@@ -119,13 +119,17 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
     """Exchange what the producer's modules know of threads, sockets, clocks and chance."""
     threads = threading_for(scheduler)
     time = SimpleNamespace(monotonic=scheduler.monotonic_s, sleep=scheduler.sleep)
-    end = batches.SendFuture.end
+    end, begin_done = batches.SendFuture.end, batches.DoneFuture.__init__
     numbers: dict[str, int] = {"batch": 0}
 
     def noted_end(self: batches.SendFuture, *outcome: Any) -> None:
         account.note_end(self)
         scheduler.pause()
         end(self, *outcome)
+
+    def noted_done(self: batches.DoneFuture, receipt: batches.Receipt) -> None:
+        begin_done(self, receipt)
+        account.note_end(self)
 
     def number(self: batches.SendFuture) -> int:
         """Hash by number, not by address: sets are walked in the order of hashes."""
@@ -140,6 +144,7 @@ def in_memory(scheduler: Scheduler, network: Network, drawn: Plan, account: Acco
         (accumulator, "threading", threads),
         (appending, "compiled", None),  # which takes no lock, so that nobody else would have a turn
         (batches.SendFuture, "end", noted_end),
+        (batches.DoneFuture, "__init__", noted_done),
         (batches.SendFuture, "__hash__", number),
         (completion, "threading", threads),
         (completion, "queue", queue_for(scheduler)),
