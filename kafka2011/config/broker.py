@@ -159,7 +159,7 @@ class BrokerConfig(Settings):
     topic_flush_intervals_ms: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
 
     log_flush_awaited_ms: int = setting(
-        25,
+        1,
         Integer(-1),
         "A log whose end a consumer waits at is flushed for it as soon as there is something new, at the earliest this"
         " long after its last flush; -1: never.",

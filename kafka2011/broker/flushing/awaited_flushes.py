@@ -1,8 +1,8 @@
 """AwaitedFlushes: which logs to flush because a reader waits for what they got, and when; no event loop here.
 
 What was not flushed cannot be read. So the first message after a pause is flushed at once where somebody waits for it.
-The next flush of that log for such a reason comes only a while after any other: a log that is written to steadily is
-flushed by its flush_interval as before, and readers cost it nothing.
+The next flush of that log for such a reason comes only a while after any other, and not before as much time has passed
+as the flush took: what comes meanwhile is flushed together.
 """
 
 from __future__ import annotations
