@@ -23,6 +23,12 @@ def test_what_is_published_is_read(kafka2011_session_cluster: LocalCluster) -> N
     [read] = rows("perf", "consume", "loud", "--messages", 1020, "--each", *zookeeper)
     assert read["messages"] == 1019
     assert float(str(read["messages_per_s"])) > 0
+    assert float(str(sent["broker_cpu_us"])) > 0  # they run here
+    assert read["broker_cpu_us"] is not None
+    [timed] = rows("perf", "produce", "timed", "--seconds", 0.3, *zookeeper)
+    assert float(str(timed["seconds"])) >= 0.3
+    [read] = rows("perf", "consume", "timed", "--seconds", 0.01, *zookeeper)
+    assert 0 < int(str(read["messages"])) < int(str(timed["messages"]))
     assert "perf-" not in output("groups", *zookeeper)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
+import sys
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kafka2011.cli.command_group import CommandGroup
+from kafka2011.cli.local_brokers import LocalBrokers
 from kafka2011.cli.members import ended_by, removed_at_the_end
 from kafka2011.cli.options import examples, property_option, refuse_properties, zookeeper_option
 from kafka2011.cli.output import counted, json_option, show_table
@@ -24,22 +28,56 @@ if TYPE_CHECKING:
     from kafka2011.producer.batch import FailedBatch
     from kafka2011.producer.producer import Producer
 
-_COLUMNS = ("messages", "seconds", "messages_per_s", "MB_per_s", "client_cpu_us")
+_COLUMNS = ("messages", "seconds", "messages_per_s", "MB_per_s", "client_cpu_us", "broker_cpu_us")
 _LOOK_MESSAGES = 1000
 _LIST_MESSAGES = 250
+_DEFAULT_MESSAGES = 1_000_000
 
 _messages_option = click.option(
-    "--messages", type=click.IntRange(1), default=1_000_000, show_default=True, help="How many messages."
+    "--messages", type=click.IntRange(1), help=f"How many messages: {_DEFAULT_MESSAGES}, or with --seconds no limit."
 )
+_seconds_option = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="End after this time.")
+
+
+class _Limit:
+    """When to end: after so many messages, or so many seconds after it has begun."""
+
+    def __init__(self, messages: int | None, seconds: float | None) -> None:
+        self.messages = messages or (_DEFAULT_MESSAGES if seconds is None else sys.maxsize)
+        self._seconds = math.inf if seconds is None else seconds
+
+    def left_messages(self, done: int, seconds: float) -> int:
+        """Return how many messages are left after so many, and so much time."""
+        return 0 if seconds >= self._seconds else self.messages - done
+
+
+class _Meter:
+    """Measures from when it is made: the clock, and the processor time of this process and of brokers."""
+
+    def __init__(self, brokers: LocalBrokers) -> None:
+        self._brokers = brokers
+        self._begin_s, self._client_s, self._broker_s = time.perf_counter(), time.process_time(), brokers.cpu_s()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been measuring."""
+        return time.perf_counter() - self._begin_s
+
+    def read(self, messages: int, size_bytes: int, waited_s: float = 0.0) -> _Measured:
+        """Return what so many messages took, but for a wait at the end."""
+        seconds, client_s, broker_s = self.seconds - waited_s, time.process_time(), self._brokers.cpu_s()
+        brokers_s = None if broker_s is None or self._broker_s is None else broker_s - self._broker_s
+        return _Measured(messages, size_bytes, seconds, client_s - self._client_s, brokers_s)
 
 
 class _Measured(NamedTuple):
-    """What passed, in how much time, and at what cost of this process's processor time."""
+    """What passed, in how much time, and at what cost of processor time; None where that of brokers is not known."""
 
     messages: int
     size_bytes: int
     seconds: float
-    cpu_s: float
+    client_s: float
+    broker_s: float | None
 
     def show(self, *, as_json: bool) -> None:
         """Print it."""
@@ -48,14 +86,19 @@ class _Measured(NamedTuple):
             round(self.seconds, 3),
             round(self.messages / self.seconds),
             round(self.size_bytes / self.seconds / 1e6, 2),
-            round(self.cpu_s / self.messages * 1e6, 3),
+            round(self.client_s / self.messages * 1e6, 3),
+            None if self.broker_s is None else round(self.broker_s / self.messages * 1e6, 3),
         )
         show_table(_COLUMNS, [row], as_json=as_json)
 
 
 @click.group("perf", cls=CommandGroup)
 def command() -> None:
-    """Measure how fast a cluster takes and gives messages."""
+    """Measure how fast a cluster takes and gives messages.
+
+    `client_cpu_us` and `broker_cpu_us` are processor time for each message: of this process, and of all registered
+    brokers, whatever else they do meanwhile. The latter is known where all of them run on this machine.
+    """
 
 
 @command.command(
@@ -68,6 +111,7 @@ def command() -> None:
 @click.argument("topic")
 @zookeeper_option
 @_messages_option
+@_seconds_option
 @click.option("--size-bytes", type=click.IntRange(1), default=200, show_default=True, help="Of each payload.")
 @click.option(
     "--batch",
@@ -81,7 +125,8 @@ def command() -> None:
 def produce_command(
     topic: str,
     zk_connect: str,
-    messages: int,
+    messages: int | None,
+    seconds: float | None,
     size_bytes: int,
     batch: int,
     properties: tuple[str, ...],
@@ -99,33 +144,32 @@ def produce_command(
     )
     failures: list[FailedBatch] = []
     payload = secrets.token_bytes(size_bytes)
+    brokers = LocalBrokers(zk_connect)
     with stop_signals() as stop:
         producer = Producer(config, on_failure=failures.append)
         with producer:
-            begin_s, cpu_s = time.perf_counter(), time.process_time()
-            sent = _send(producer, topic, payload, messages, batch, stop)
-        seconds, cpu_s = time.perf_counter() - begin_s, time.process_time() - cpu_s
+            meter = _Meter(brokers)
+            sent = _send(producer, topic, [payload] * batch, _Limit(messages, seconds), meter, stop)
+        measured = meter.read(sent, sent * size_bytes)
     if failures:
         raise KafkaError(f"{counted(producer.counts.messages_failed, 'message')} not sent: {failures[0].error}")
-    _Measured(sent, sent * size_bytes, seconds, cpu_s).show(as_json=as_json)
+    measured.show(as_json=as_json)
 
 
-def _send(producer: Producer, topic: str, payload: bytes, messages: int, batch: int, stop: Event) -> int:
-    """Send so many messages, or those until `stop`; return how many."""
-    send, left = producer.send, messages
-    if batch == 1:
-        while left and not stop.is_set():
-            part = min(left, _LOOK_MESSAGES)
+def _send(producer: Producer, topic: str, payloads: list[bytes], limit: _Limit, meter: _Meter, stop: Event) -> int:
+    """Send lists, or one payload a call, up to the limit or until `stop`; return how many messages."""
+    send, sent, batch = producer.send, 0, len(payloads)
+    [payload] = payloads[:1]
+    while (left := limit.left_messages(sent, meter.seconds)) > 0 and not stop.is_set():
+        part = min(left, _LOOK_MESSAGES)
+        if batch == 1:
             for _ in range(part):
                 send(topic, payload)
-            left -= part
-    else:
-        payloads = [payload] * batch
-        while left and not stop.is_set():
-            part = min(left, batch)
-            send(topic, payloads[:part])
-            left -= part
-    return messages - left
+        else:
+            for start in range(0, part, batch):
+                send(topic, payloads[: part - start])
+        sent += part
+    return sent
 
 
 @command.command(
@@ -135,6 +179,7 @@ def _send(producer: Producer, topic: str, payload: bytes, messages: int, batch: 
 @click.argument("topic")
 @zookeeper_option
 @_messages_option
+@_seconds_option
 @click.option("--each", is_flag=True, help="Take messages one by one in place of lists.")
 @click.option(
     "--timeout-ms",
@@ -148,7 +193,8 @@ def _send(producer: Producer, topic: str, payload: bytes, messages: int, batch: 
 def consume_command(
     topic: str,
     zk_connect: str,
-    messages: int,
+    messages: int | None,
+    seconds: float | None,
     each: bool,
     timeout_ms: int,
     properties: tuple[str, ...],
@@ -165,6 +211,8 @@ def consume_command(
         overrides=[*properties, *fixed, f"consumer.timeout.ms={timeout_ms}"],
         option="--property",
     )
+    brokers = LocalBrokers(zk_connect)
+    limit = _Limit(messages, seconds)
     with (
         stop_signals() as stop,
         removed_at_the_end(zk_connect, group),
@@ -172,25 +220,39 @@ def consume_command(
         ended_by(stop, consumer),
     ):
         [stream] = consumer.create_message_streams({topic: 1})[topic]
-        measured = _read(stream, messages, 1 if each else _LIST_MESSAGES)
+        first = len(next(stream.batches(1 if each else _LIST_MESSAGES), ()))
+        meter = _Meter(brokers)
+        read = _read_each if each else _read_lists
+        measured = read(stream, limit, first, meter, timeout_ms / 1000)
     measured.show(as_json=as_json)
 
 
-def _read(stream: MessageStream, messages: int, list_messages: int) -> _Measured:
-    """Read so many messages, or those that come in time. What is measured begins behind the first list."""
-    read = counted_messages = size_bytes = 0
-    begin_s = end_s = begin_cpu_s = end_cpu_s = 0.0
-    lists = ([message] for message in stream) if list_messages == 1 else stream.batches(list_messages)
-    for batch in lists:
-        end_s, end_cpu_s = time.perf_counter(), time.process_time()
-        if not read:
-            begin_s, begin_cpu_s = end_s, end_cpu_s
-        else:
-            counted_messages += len(batch)
-            size_bytes += sum(len(message.payload) for message in batch)
+def _read_lists(stream: MessageStream, limit: _Limit, first: int, meter: _Meter, timeout_s: float) -> _Measured:
+    """Read lists up to the limit, or as long as they come. What is measured begins behind the first list."""
+    read = size_bytes = 0
+    for batch in stream.batches(_LIST_MESSAGES):
         read += len(batch)
-        if read >= messages:
-            break
-    if not counted_messages:
-        raise KafkaError(f"{counted(read, 'message')} came, at once: too few to measure anything")
-    return _Measured(counted_messages, size_bytes, end_s - begin_s, end_cpu_s - begin_cpu_s)
+        size_bytes += sum(len(message.payload) for message in batch)
+        if limit.left_messages(first + read, meter.seconds) <= 0:
+            return _result(meter, first, read, size_bytes, 0.0)
+    return _result(meter, first, read, size_bytes, timeout_s)
+
+
+def _read_each(stream: MessageStream, limit: _Limit, first: int, meter: _Meter, timeout_s: float) -> _Measured:
+    """Do the same message by message, and look at the clock once in a while, which costs as much as a message."""
+    read = size_bytes = 0
+    while (left := limit.left_messages(first + read, meter.seconds)) > 0:
+        part = min(left, _LOOK_MESSAGES)
+        before = read
+        for message in islice(stream, part):
+            size_bytes += len(message.payload)
+            read += 1
+        if read - before < part:
+            return _result(meter, first, read, size_bytes, timeout_s)
+    return _result(meter, first, read, size_bytes, 0.0)
+
+
+def _result(meter: _Meter, first: int, read: int, size_bytes: int, waited_s: float) -> _Measured:
+    if not read:
+        raise KafkaError(f"{counted(first, 'message')} came, at once: too few to measure anything")
+    return meter.read(read, size_bytes, waited_s)
