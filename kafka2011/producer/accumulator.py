@@ -168,6 +168,21 @@ class Accumulator:
             self.close(batch)
             return batch
 
+    def append_in_doubt(
+        self, where: TopicPartition, payloads: list[bytes], key: object, *, movable: bool, sent_ms: float
+    ) -> Batch:
+        """Queue a set that was sent so long ago, and may have been handled or refused, as a batch of its own.
+
+        It may exceed the bound, since it is already in memory, and it is sent even if the producer is being closed.
+        """
+        with self.lock:
+            batch = self._begin(self.queue_of(where.broker_id), where, movable=movable)
+            self._append(batch, payloads, () if movable else (key,) * len(payloads), measured(payloads)[0])
+            batch.deadline_s -= sent_ms / 1000
+            batch.tries = 1
+            batch.suspect = True
+            return batch
+
     def close(self, batch: Batch) -> None:
         """Close a batch, so that it can be sent. Needs the lock."""
         queue = self.queues[batch.where.broker_id]

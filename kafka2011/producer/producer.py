@@ -11,10 +11,10 @@ from kafka2011.config import ProducerConfig
 from kafka2011.left_open import note_closed, note_opened
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.accumulator import Accumulator
-from kafka2011.producer.batch import DoneFuture, Receipt
+from kafka2011.producer.batch import DoneFuture
 from kafka2011.producer.completion import Completion
 from kafka2011.producer.counts import Counts
-from kafka2011.producer.direct_sends import DirectSends, SendOutcome, mark_in_doubt
+from kafka2011.producer.direct_sends import DirectSends
 from kafka2011.producer.encoder import SetEncoder, checked_topic_field, own_encoder, payloads_of
 from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.partition_info import FollowsAddresses, ListedBrokers
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kafka2011.producer.accumulator import BrokerQueue
-    from kafka2011.producer.batch import FailedBatch, SendFuture
+    from kafka2011.producer.batch import FailedBatch, Receipt, SendFuture
     from kafka2011.producer.partition_info import BrokerPartitionInfo
     from kafka2011.producer.sync_producer import Messages
     from zk.cluster import TopicPartition
@@ -160,7 +160,7 @@ class Producer(Closing):
         self._accumulator = Accumulator(self._config, SYSTEM_CLOCK, self._new_sender)
         self._completion = Completion(self._accumulator, self.counts, self._on_failure, confirmed=self._config.confirm)
         self._senders: dict[int, Sender] = {}
-        self._direct = DirectSends(self._config, self._set_encoder, self.counts)
+        self._direct = DirectSends(self._config, self._set_encoder, self.counts, self._accumulator)
         self._closing = threading.Event()
         self._forked = False
         self._reopening = threading.Lock()
@@ -207,16 +207,12 @@ class Producer(Closing):
         payloads = payloads_of(messages, self._value_encoder)
         self._set_encoder.check(topic, payloads)
         where = self._route(topic, key, partition)
-        sender = None if self._accumulator.is_closed else self._senders.get(where.broker_id)
-        outcome = SendOutcome.LEFT if sender is None else self._direct.send(sender, where, payloads)
-        if outcome is SendOutcome.DONE:
-            topic, broker_id, number = where
-            return DoneFuture(Receipt(topic, broker_id, number, len(payloads), self._config.confirm, 0))
         movable = key is None and partition is None
-        future = self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=-1)
-        if outcome is SendOutcome.IN_DOUBT:
-            mark_in_doubt(future, self._direct.answer_ms)
-        return self._drive(future)
+        sender = None if self._accumulator.is_closed else self._senders.get(where.broker_id)
+        future = None if sender is None else self._direct.send(sender, where, payloads, key, movable=movable)
+        if future is None:
+            future = self._accumulator.append(where, payloads, key, movable=movable, timeout_ms=-1)
+        return future if type(future) is DoneFuture else self._drive(future)
 
     def _route(self, topic: str, key: object, partition: TopicPartition | None) -> TopicPartition:
         """Return where it goes; with confirm=true, wait for brokers that are just registering."""

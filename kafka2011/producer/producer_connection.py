@@ -9,7 +9,8 @@ import logging
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.wire.connection import BrokerConnection
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
+
+Frame: TypeAlias = tuple[bytes, ...]
+"""A request in parts: what stands before a set, and the set. To join them would take as long as to send them."""
 
 BARRIER = encode_request(MultiFetchRequest(()))
 """A fetch of nothing: 8 bytes, answered in order by 6, so the answer proves that all sent before was handled."""
@@ -88,7 +92,7 @@ class ProducerConnection(BrokerConnection):
                 self.broken += 1
                 raise
 
-    def write_all(self, frames: Sequence[bytes]) -> None:
+    def write_all(self, frames: Sequence[Frame]) -> None:
         """Do as `write` with several requests, in order, where nothing is between them.
 
         When this raises BrokerConnectionError, the broker gets those that lie whole within its `sent_bytes`.
@@ -102,20 +106,23 @@ class ProducerConnection(BrokerConnection):
                 self.broken += 1
                 raise
 
-    def _send_all(self, frames: Sequence[bytes], ends_s: float) -> None:
+    def _send_all(self, frames: Sequence[Frame], ends_s: float) -> None:
         """Send in one call of C where there is some, else one by one: it must be known how much was sent."""
-        self._opened()
+        opened = self._opened()
         if self._code is not None:
-            self._send(b"".join(frames), ends_s)
+            try:
+                self._code.send_all(opened.fileno(), tuple(chain.from_iterable(frames)), ends_s)
+            except BaseException as error:  # noqa: BLE001 (raised again)
+                self._fail("sending to", error)
             return
         sent_bytes = 0
         for frame in frames:
             try:
-                self._send(frame, ends_s)
+                self._send(b"".join(frame), ends_s)
             except BrokerConnectionError as error:
                 error.sent_bytes = sent_bytes
                 raise
-            sent_bytes += len(frame)
+            sent_bytes += sum(map(len, frame))
 
     def write_message(self, topic: bytes, partition: int, payload: bytes) -> None:
         """Do as `write` with a produce of one message, to a `topic_field`."""
@@ -156,10 +163,11 @@ class ProducerConnection(BrokerConnection):
         self._sends += 1
         return now_s + self._limit_s
 
-    def push(self, frames: Sequence[bytes]) -> None:
+    def push(self, frames: Sequence[Frame]) -> None:
         """Send requests on the connection that is open."""
-        self.send(b"".join(frames))
-        self._sends += len(frames)
+        with self.lock:
+            self._send_all(frames, self._ends_s())
+            self._sends += len(frames)
 
     def write_and_prove(self, frame: bytes) -> None:
         """Send a request on the connection that is open, and have the broker prove that it has handled it."""

@@ -17,9 +17,9 @@ from kafka2011.producer.backoff import FIRST_BACKOFF_S, MAX_BACKOFF_S, Backoff
 from kafka2011.producer.confirmation_window import ConfirmationWindow
 from kafka2011.producer.encoder import checked_topic_field
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
-from kafka2011.producer.producer_connection import BARRIER, ProducerConnection
+from kafka2011.producer.producer_connection import BARRIER, Frame, ProducerConnection
 from kafka2011.producer.witness import Witness
-from kafka2011.wire.protocol import produce_frame
+from kafka2011.wire.protocol import produce_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,7 +217,7 @@ class Sender:
             connection.write_all(frames)
             written = batches
         except BrokerConnectionError as error:
-            ends = accumulate(map(len, frames))
+            ends = accumulate(sum(map(len, frame)) for frame in frames)
             written = [batch for batch, end in zip(batches, ends, strict=True) if end <= error.sent_bytes]
             raise
         finally:
@@ -245,7 +245,7 @@ class Sender:
 
     def _send(self, connection: ProducerConnection) -> None:
         window = self._window
-        frames: list[bytes] = []
+        frames: list[Frame] = []
         resent = 0
         while window.can_send:
             sent = window.send(ASK_BATCHES, ASK_BYTES)
@@ -255,7 +255,7 @@ class Sender:
             resent += sum(batch.tries > 1 for batch in sent)
             if window.may_ask:
                 window.ask()
-                frames.append(BARRIER)
+                frames.append((BARRIER,))
         if frames:
             connection.push(frames)
             self._counts.add(sets_resent=resent)
@@ -425,7 +425,7 @@ class Sender:
         self._router.mark_up(self.broker_id)
 
 
-def _frame(batch: Batch) -> bytes:
+def _frame(batch: Batch) -> Frame:
     """Return the request that a batch goes in."""
     where = batch.where
-    return produce_frame(checked_topic_field(where.topic), where.partition, batch.data)
+    return produce_head(checked_topic_field(where.topic), where.partition, len(batch.data)), batch.data

@@ -31,6 +31,7 @@ enum {
     OFFSET_BYTES = 8,
     MESSAGE_OVERHEAD_BYTES = 10, /* of magic 1 */
     PRODUCE_PARTS = 4,
+    MOST_PARTS = 1024, /* that one system call takes */
     SMALL_PRODUCE_BYTES = 4096, /* copied into one piece, which the kernel takes sooner than four */
     MOST_SETS = 16,        /* that one call fetches */
     MOST_KEPT_BYTES = 31 * 1024 * 1024, /* the C library's own limit is 32 MiB */
@@ -103,30 +104,32 @@ send_request(Exchange *exchange)
     return DONE;
 }
 
-/* A request in several parts, of which those from `at` on are still to be sent. */
+/* Requests in several parts, of which those from `at` on are still to be sent. */
 typedef struct {
     Exchange exchange;
-    struct iovec parts[PRODUCE_PARTS];
-    int at;
+    struct iovec *parts;
+    Py_ssize_t at, count, sent;
 } Parts;
 
 static Outcome
 send_parts(Parts *parts)
 {
-    while (parts->at < PRODUCE_PARTS) {
+    while (parts->at < parts->count) {
+        Py_ssize_t left_parts = parts->count - parts->at;
         struct msghdr message = {
             .msg_iov = parts->parts + parts->at,
-            .msg_iovlen = (size_t)(PRODUCE_PARTS - parts->at),
+            .msg_iovlen = (size_t)(left_parts < MOST_PARTS ? left_parts : MOST_PARTS),
         };
         ssize_t sent = sendmsg(parts->exchange.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
             return FAILED;
         }
         size_t left = sent > 0 ? (size_t)sent : 0;
-        while (parts->at < PRODUCE_PARTS && left >= parts->parts[parts->at].iov_len) {
+        parts->sent += (Py_ssize_t)left;
+        while (parts->at < parts->count && left >= parts->parts[parts->at].iov_len) {
             left -= parts->parts[parts->at++].iov_len;
         }
-        if (parts->at == PRODUCE_PARTS) {
+        if (parts->at == parts->count) {
             break;
         }
         struct iovec *part = parts->parts + parts->at;
@@ -201,20 +204,6 @@ raise_for(const Exchange *exchange, Outcome outcome)
     }
 }
 
-/* Note on the exception how much of a request was sent before it. */
-static void
-note_sent(Py_ssize_t sent)
-{
-    PyObject *type, *error, *traceback, *bytes = PyLong_FromSsize_t(sent);
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    if (bytes == NULL || error == NULL || PyObject_SetAttrString(error, "characters_written", bytes) < 0) {
-        PyErr_Clear();
-    }
-    Py_XDECREF(bytes);
-    PyErr_Restore(type, error, traceback);
-}
-
 static PyObject *
 exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
@@ -232,16 +221,68 @@ exchange_send(PyObject *Py_UNUSED(module), PyObject *arguments)
         outcome = send_request(&exchange);
         Py_END_ALLOW_THREADS
     } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
-    Py_ssize_t sent = request.len - exchange.unsent;
     PyBuffer_Release(&request);
     if (outcome == DONE) {
         Py_RETURN_NONE;
     }
     if (!is_interrupted) {
         raise_for(&exchange, outcome);
-        note_sent(sent);
     }
     return NULL;
+}
+
+/* Note on the exception how much of a request was sent before it. */
+static void
+note_sent(Py_ssize_t sent)
+{
+    PyObject *type, *error, *traceback, *bytes = PyLong_FromSsize_t(sent);
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (bytes == NULL || error == NULL || PyObject_SetAttrString(error, "characters_written", bytes) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(bytes);
+    PyErr_Restore(type, error, traceback);
+}
+
+static PyObject *
+exchange_send_all(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *tuple;
+    Parts parts = {.at = 0};
+    if (!PyArg_ParseTuple(arguments, "iO!d:send_all", &parts.exchange.fd, &PyTuple_Type, &tuple,
+                          &parts.exchange.ends_s)) {
+        return NULL;
+    }
+    parts.count = PyTuple_Size(tuple);
+    parts.parts = PyMem_Malloc((size_t)(parts.count + 1) * sizeof(struct iovec));
+    if (parts.parts == NULL) {
+        return PyErr_NoMemory();
+    }
+    int is_interrupted = 0;
+    for (Py_ssize_t i = 0; i < parts.count && !is_interrupted; i++) {
+        char *bytes;
+        Py_ssize_t size;
+        is_interrupted = PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &bytes, &size) < 0;
+        parts.parts[i] = (struct iovec){bytes, (size_t)size};
+    }
+    Outcome outcome = FAILED;
+    if (!is_interrupted) {
+        do {
+            Py_BEGIN_ALLOW_THREADS
+            outcome = send_parts(&parts);
+            Py_END_ALLOW_THREADS
+        } while (outcome == FAILED && errno == EINTR && !(is_interrupted = PyErr_CheckSignals() < 0));
+    }
+    if (outcome != DONE && !is_interrupted) {
+        raise_for(&parts.exchange, outcome);
+        note_sent(parts.sent);
+    }
+    PyMem_Free(parts.parts);
+    if (outcome != DONE) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 /* The message's CRC stands at the end of what comes before its payload. */
@@ -300,7 +341,12 @@ exchange_produce(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
         PyErr_SetString(PyExc_TypeError, "produce() takes a socket, a topic, a partition, a payload and a time");
         return NULL;
     }
-    Parts parts = {.exchange = {.fd = (int)PyLong_AsLong(args[0]), .ends_s = PyFloat_AsDouble(args[4])}};
+    struct iovec four[PRODUCE_PARTS];
+    Parts parts = {
+        .exchange = {.fd = (int)PyLong_AsLong(args[0]), .ends_s = PyFloat_AsDouble(args[4])},
+        .parts = four,
+        .count = PRODUCE_PARTS,
+    };
     int is_beyond;
     long long partition = PyLong_AsLongLongAndOverflow(args[2], &is_beyond);
     if (PyErr_Occurred()) {
@@ -321,10 +367,10 @@ exchange_produce(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
     put_big_endian(middle + 8, (uint32_t)(MESSAGE_OVERHEAD_BYTES - SIZE_BYTES + payload_bytes));
     middle[12] = 1; /* magic */
     middle[13] = 0; /* attributes */
-    parts.parts[0] = (struct iovec){head, sizeof head};
-    parts.parts[1] = (struct iovec){PyBytes_AsString(args[1]), (size_t)topic_bytes};
-    parts.parts[2] = (struct iovec){middle, sizeof middle};
-    parts.parts[3] = (struct iovec){payload, (size_t)payload_bytes};
+    four[0] = (struct iovec){head, sizeof head};
+    four[1] = (struct iovec){PyBytes_AsString(args[1]), (size_t)topic_bytes};
+    four[2] = (struct iovec){middle, sizeof middle};
+    four[3] = (struct iovec){payload, (size_t)payload_bytes};
     int is_interrupted = 0;
     Outcome outcome = (Py_ssize_t)sizeof head + topic_bytes + (Py_ssize_t)sizeof middle + payload_bytes <=
                               SMALL_PRODUCE_BYTES
@@ -559,6 +605,7 @@ exchange_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 }
 
 static PyMethodDef methods[] = {
+    {"send_all", exchange_send_all, METH_VARARGS, "Send parts of requests, one behind the other."},
     {"send", exchange_send, METH_VARARGS, "Send a request."},
     {"produce", (PyCFunction)(void (*)(void))exchange_produce, METH_FASTCALL, "Send a produce of one message, or say that Python is to do it."},
     {"crc32", exchange_crc32, METH_O, "Return the CRC-32 that is sent."},

@@ -64,7 +64,10 @@ class ExchangeCode(Protocol):
     """
 
     def send(self, fd: int, request: bytes, ends_s: float, /) -> None:
-        """Send a request. An error's `characters_written` says how much was sent before it."""
+        """Send a request."""
+
+    def send_all(self, fd: int, parts: tuple[bytes, ...], ends_s: float, /) -> None:
+        """Send parts of requests in a row. An error's `characters_written` says how much was sent before it."""
 
     def produce(self, fd: int, topic: bytes, partition: int, payload: bytes, ends_s: float, /) -> bool:
         """Send a produce of one message to a `topic_field`; False, and nothing is sent, where a size is wrong."""

@@ -167,11 +167,14 @@ def without_wait(frame: bytes) -> bytes:
 
 def produce_frame(topic: bytes, partition: int, messages: AnyBytes) -> bytes:
     """Return the whole frame of a produce, with a topic that is a `topic_field` already: one is made for every send."""
-    size = _PRODUCE_BYTES + len(topic) + len(messages)
+    return b"".join((produce_head(topic, partition, len(messages)), messages))
+
+
+def produce_head(topic: bytes, partition: int, set_bytes: int) -> bytes:
+    """Return what stands before the set in such a frame. Raises ProtocolError where that is too large."""
+    size = _PRODUCE_BYTES + len(topic) + set_bytes
     try:
-        return b"".join(
-            (_FRAME_HEADER.pack(size, PRODUCE), topic, _PARTITION_AND_SIZE.pack(partition, len(messages)), messages)
-        )
+        return _FRAME_HEADER.pack(size, PRODUCE) + topic + _PARTITION_AND_SIZE.pack(partition, set_bytes)
     except struct.error as error:
         raise ProtocolError(f"a produce of {size} bytes to partition {partition} does not fit a frame") from error
 

@@ -15,7 +15,7 @@ import pytest
 from kafka2011.config import SyncProducerConfig
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.producer import producer_connection as connection_module
-from kafka2011.producer.producer_connection import LOOK_INTERVAL_S, ProducerConnection
+from kafka2011.producer.producer_connection import LOOK_INTERVAL_S, Frame, ProducerConnection
 from kafka2011.wire import connection as wire_connection
 from kafka2011.wire.protocol import ProduceRequest, encode_request
 from kafka2011.wire.sockets import connected_socket
@@ -120,12 +120,13 @@ def test_a_new_connection_begins_without_joining(
 
 @pytest.mark.parametrize("publish", [ProducerConnection.write_all, ProducerConnection.push])
 def test_a_connection_is_renewed_after_so_many_sends(
-    broker: ProduceBroker, publish: Callable[[ProducerConnection, list[bytes]], None], sockets: list[socket.socket]
+    broker: ProduceBroker, publish: Callable[[ProducerConnection, list[Frame]], None], sockets: list[socket.socket]
 ) -> None:
     """Exactly reconnect.interval, in either way of sending; it says when that is due."""
     with connect(broker, reconnect_interval=3) as connection:
         connection.open()
-        for frames in ([FRAME] * 2, [FRAME]):
+        several: list[list[Frame]] = [[(FRAME,)] * 2, [(FRAME[:5], FRAME[5:])]]
+        for frames in several:
             assert not connection.reconnect_is_due
             publish(connection, frames)
         assert connection.reconnect_is_due
@@ -246,7 +247,7 @@ def test_an_answer_that_waits_can_be_seen(broker: ProduceBroker, connection: Pro
     assert connection.answer_waits
     connection.open()
     assert not connection.answer_waits
-    connection.push([connection_module.BARRIER])
+    connection.push([(connection_module.BARRIER,)])
     eventually(lambda: connection.answer_waits)
     connection.answer()
     assert not connection.answer_waits
@@ -270,14 +271,14 @@ def test_the_answers_that_have_come_are_read_together(
         monkeypatch.setattr("kafka2011.wire.connection.compiled", None)
     with ProducerConnection(Broker(0, "127.0.0.1", serve(answer).port), SyncProducerConfig()) as connection:
         connection.open()
-        connection.push([connection_module.BARRIER] * 3)
+        connection.push([(connection_module.BARRIER,)] * 3)
         eventually(lambda: connection.answer_waits)
         if in_c:
-            connection.push([connection_module.BARRIER])
+            connection.push([(connection_module.BARRIER,)])
             assert connection.answers(3) == 3
         else:
             assert connection.answers(3) == 1
-            connection.push([connection_module.BARRIER])
+            connection.push([(connection_module.BARRIER,)])
             assert connection.answers(2) == 1
             assert connection.answers(1) == 1
         assert connection.answers(1) == 1
@@ -295,11 +296,11 @@ def test_it_is_known_how_much_was_sent_before_an_error(serve: Serve) -> None:
     with ProducerConnection(Broker(0, "127.0.0.1", serve(read_little).port), config) as connection:
         connection.open()
         connection.limit(100)
-        frames = [FRAME] + [FRAME * 1000] * 1000
+        frames = [(FRAME,), *[(FRAME[:9], FRAME[9:] + FRAME * 999)] * 3000]
         with pytest.raises(BrokerConnectionError) as raised:
             connection.write_all(frames)
         cut.set()
-        assert len(FRAME) < raised.value.sent_bytes < sum(map(len, frames))
+        assert len(FRAME) < raised.value.sent_bytes < sum(len(part) for frame in frames for part in frame)
 
 
 def test_a_wrong_answer_ends_the_connection(serve: Serve) -> None:

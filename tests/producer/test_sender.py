@@ -24,7 +24,7 @@ from kafka2011.producer.encoder import SetEncoder
 from kafka2011.producer.errors import ConfirmTimeoutError, SetRefusedError
 from kafka2011.producer.partition_info import ListedBrokers
 from kafka2011.producer.partitioner import DefaultPartitioner
-from kafka2011.producer.producer_connection import BARRIER
+from kafka2011.producer.producer_connection import BARRIER, Frame
 from kafka2011.producer.router import Router
 from kafka2011.producer.sender import MAX_REFUSALS, Sender
 from kafka2011.wire.protocol import FrameReader, ProduceRequest, decode_request, produce_frame, topic_field
@@ -82,7 +82,7 @@ class Connection:
     def limit(self, timeout_ms: float) -> None:
         self.limits_ms.append(timeout_ms)
 
-    def write_all(self, frames: list[bytes]) -> None:
+    def write_all(self, frames: list[Frame]) -> None:
         self.open()
         self.broken += self._bench.takes_breaks()
         if self.has_ended or self._bench.sends_only is not None:
@@ -90,11 +90,11 @@ class Connection:
             error = BrokerConnectionError("it has ended")
             error.sent_bytes = self._bench.sends_only or 0
             raise error
-        self.done += words(b"".join(frames))
+        self.done += words(b"".join(b"".join(frame) for frame in frames))
 
-    def push(self, frames: list[bytes]) -> None:
+    def push(self, frames: list[Frame]) -> None:
         for frame in frames:
-            self.send(frame)
+            self.send(b"".join(frame))
 
     def send(self, frame: bytes) -> None:
         assert self.is_open

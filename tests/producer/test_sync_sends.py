@@ -62,12 +62,19 @@ def test_the_usual_send_needs_no_batch(broker: ProduceBroker, confirm: bool, mon
             patch.setattr(Accumulator, "append", None)
             assert producer.send("t", b"2").result(0).messages == 1
             assert producer.send("t", [b"3", b"4"], key="k").result(0) == Receipt("t", 0, 0, 2, confirm, 0)
+        assert (producer.counts.messages_sent, producer.counts.sets_sent) == (4, 3)
+    assert broker.payloads == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_confirmed_set_in_doubt_is_sent_again(broker: ProduceBroker) -> None:
+    """As a batch, which is the second time."""
+    with Producer(settings_for(broker, confirm=True)) as producer:
+        producer.send("t", b"1")
         broker.end_connections()
         eventually(lambda: connection_of(producer).ended_by_broker())
-        assert producer.send("t", b"5").result(0).resends == int(confirm)
-        assert (producer.counts.messages_sent, producer.counts.sets_sent) == (5, 4)
+        assert producer.send("t", b"2").result(0).resends == 1
         assert producer.counts.broken_connections == 1
-    assert broker.payloads == [b"1", b"2", b"3", b"4", b"5"]
+    assert broker.payloads == [b"1", b"2"]
 
 
 def test_without_a_key_a_send_finds_a_broker_that_is_there(new_broker: NewBroker) -> None:

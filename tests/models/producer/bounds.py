@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Bounds:
     """Checks an accumulator whenever its lock is released.
 
-    Three things may exceed a bound, as documented: batches that moved, a single send that is larger than it, and the
-    bytes in open batches, which are counted when they close.
+    Four things may exceed a bound, as documented: batches that moved, sets in doubt, a single send that is larger than
+    it, and the bytes in open batches, which are counted when they close.
     """
 
     def __init__(self, accumulator: Accumulator, config: ProducerConfig, account: Account, open_batches: int) -> None:
@@ -53,7 +53,7 @@ class Bounds:
             size_bytes = 0 if is_open else batch.size_bytes
             messages += number
             room_bytes += size_bytes
-            if batch not in self._account.moved:
+            if batch not in self._account.moved and not batch.suspect:
                 own_messages += number
                 own_bytes += size_bytes
         assert bound.max_messages - bound.room_messages == messages, "messages are counted wrongly"
