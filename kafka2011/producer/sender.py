@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 WINDOW_BATCHES = 256
 WINDOW_BYTES = 8 * 1024 * 1024
-WRITE_BYTES = 256 * 1024
+WRITE_BYTES = 1024 * 1024
 """About how much goes into one write, unconfirmed: then its batches are done."""
-WRITE_BATCHES = 64
+WRITE_BATCHES = 1000
 """And of how many batches."""
 ASK_BYTES = 128 * 1024
 """About how much is between two barriers where much is sent at once."""
