@@ -22,6 +22,15 @@ AGAIN_S = 60.0
 """How long a known time is carried on by the machine's steady clock before it is asked for again."""
 
 
+def earlier_ms(own_ms: int, cluster_ms: int | None) -> int:
+    """Return the time at which something was looked up: the earlier of the own clock's and ZooKeeper's, in ms.
+
+    By a clock that is ahead alone, what comes after the look would count as there before it, and so as missing until it
+    is read. A ZooKeeper that does not tell the time, None, leaves the own clock.
+    """
+    return own_ms if cluster_ms is None else min(own_ms, cluster_ms)
+
+
 class ClusterClock:
     """Tells ZooKeeper's time, never too early: an answer counts from when it was asked for. May be shared by threads.
 

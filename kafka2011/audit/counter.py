@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.progress import Instance
 from kafka2011.audit.report import AUDIT_TOPIC, INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, is_uuid, short_ids
 from kafka2011.audit.stamp_columns import stamp_columns
@@ -330,11 +331,7 @@ class AuditCounter(Closing):
         return 2 * self._held_messages() >= self._limits.max_messages or 2 * held_windows >= self._limits.max_windows
 
     def _ends_now(self) -> dict[str, TimedEnds]:
-        """Look up where the partitions that are read end, as far as they can be looked up, and when that was.
-
-        When is the earlier of this clock's time and the cluster's. By a clock that is ahead alone, what was published
-        after the look would count as published before it, and so as missing, until it is read.
-        """
+        """Look up where the partitions that are read end, as far as they can be looked up, and when that was."""
         self._ends_known_s = self._clock.monotonic_s()
         if self._ends_lookup is None:
             return {}
@@ -347,7 +344,7 @@ class AuditCounter(Closing):
         if cluster_ms is None:
             return ends
         for topic in topics:
-            now_ms = min(self._now_us() // 1000, cluster_ms)
+            now_ms = earlier_ms(self._now_us() // 1000, cluster_ms)
             looked_up = self._ends_lookup.look_up(topic)
             if looked_up is not None:
                 ends[topic] = (now_ms, looked_up)

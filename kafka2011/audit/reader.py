@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, report_from
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.received import AGAIN_MS, AuditScan
@@ -85,8 +86,7 @@ class AuditReader:
             self._starts.clear()
         nodes = AuditNodes(client)
         clock_ms = zookeeper_ms(client)
-        at_ms = int(self._clock.wall_s() * 1000)
-        at_ms = at_ms if clock_ms is None else min(at_ms, clock_ms)  # a clock that is ahead has not read the future
+        at_ms = earlier_ms(int(self._clock.wall_s() * 1000), clock_ms)
         noted = nodes.brokers()
         decoder = open_decoder(SchemaRegistry(client))
         partitions = _partitions(client)

@@ -7,6 +7,7 @@ import tempfile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.expected import ExpectedReports
 from kafka2011.audit.reader import AuditReader, zookeeper_ms
@@ -43,8 +44,7 @@ def judgeable_until_ms(rules: Rules, now_ms: int) -> int:
 
 def earlier_clock_ms(client: ZkClient) -> int:
     """Return the earlier of this machine's time and ZooKeeper's, in ms since 1970. Raises ZkError."""
-    here_ms, there_ms = int(SYSTEM_CLOCK.wall_s() * 1000), zookeeper_ms(client)
-    return here_ms if there_ms is None else min(here_ms, there_ms)
+    return earlier_ms(int(SYSTEM_CLOCK.wall_s() * 1000), zookeeper_ms(client))
 
 
 class Scope(NamedTuple):

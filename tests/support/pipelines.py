@@ -6,7 +6,7 @@ import tomllib
 
 from kafka2011.audit.pipeline import Pipeline
 
-TWO_ORIGINS = """
+_TWO_ORIGINS = """
 [clusters.east]
 zookeeper = "east1:2181,east2:2181/k"
 id = "id-of-east"
@@ -36,12 +36,14 @@ clusters = ["offline"]
 
 [[topics]]
 pattern = "views"
-
+"""
+OF_ONE_ORIGIN = """
 [[topics]]
 pattern = "clicks|searches"
 tiers = ["producer", "mirror"]
 origins = ["west"]
 """
+TWO_ORIGINS = _TWO_ORIGINS + OF_ONE_ORIGIN
 
 
 def two_origins(*changes: tuple[str, str]) -> Pipeline:

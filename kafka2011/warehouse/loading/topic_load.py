@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.errors import KafkaError
 from kafka2011.events.errors import UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
@@ -166,8 +167,8 @@ class TopicLoad:
             partitions = RegistryLookup(client, is_shared=True)
             lookup = stack.enter_context(OffsetLookup(self._options, partitions, patience_s=PATIENCE_S))
             seen_ms = int(self._clock.wall_s() * 1000)
-            if account is not None:  # a clock that is ahead must not claim what comes after this look
-                seen_ms = min(seen_ms, AuditNodes(client).clock_ms())
+            if account is not None:
+                seen_ms = earlier_ms(seen_ms, AuditNodes(client).clock_ms())
             resolved, checks = self._resolve(lookup, newest, stored)
             self._on_step(Step.RESOLVED)
             watermark = Watermark.after(newest, resolved, seen_ms, before_ms)

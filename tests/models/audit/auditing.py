@@ -6,6 +6,7 @@ import io
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.progress_report import ProgressReport
 from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
@@ -46,7 +47,7 @@ class Auditor:
         while True:
             before, found, faults = self.kept, list[Any](), list[str]()
             clock_ms = self._cluster.clock_ms(now_ms())
-            at_ms = min(now_ms() + self.skew_ms, clock_ms)
+            at_ms = earlier_ms(now_ms() + self.skew_ms, clock_ms)
             tiers = [tier.name for tier in self.pipeline.tiers] if self.pipeline else TIERS
             from_ms = None if before is None else before.until_ms
             known_ends = {} if before is None else before.place.ends

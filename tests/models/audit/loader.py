@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import complete
 from kafka2011.audit.counts_file import reports_of
@@ -95,6 +96,13 @@ class Loaders:
         """Let the process that loads a table end for good."""
         self._processes.pop(table.id, None)
 
+    def begin_rival(self, *, is_declared: bool = False) -> Table:
+        """Begin to load another table as the same tier, declared as a replacement or not, and return it."""
+        before, rival = self.table, Table("two")
+        self.restart(rival, before.id if is_declared else "")
+        self.tables.insert(len(self.tables) if is_declared else 0, rival)
+        return rival
+
     def stated_since(self, cluster: Cluster, began_ms: int) -> list[Stated]:
         """Return what the tier's table had in its newest report that could be read at a time, and has had since.
 
@@ -133,7 +141,7 @@ class Loaders:
                 self.check_table(table)
                 from_ms = None if before_ms is None else before_ms - world.again_ms
                 found, faults, clock_ms = list[Any](), list[str](), world.zk_ms()
-                scan_ms = min(world.loader_ms(), clock_ms)
+                scan_ms = earlier_ms(world.loader_ms(), clock_ms)
                 yield from world.read_reports(from_ms, found, faults)
                 received = ReceivedReports()
                 for each in found:
@@ -163,7 +171,7 @@ class Loaders:
     ) -> Generator[None, None, TimedEnds | None]:
         """Load what is new, as one commit, and return where partitions ended."""
         world = self._world
-        looked_ms = min(world.loader_ms(), world.zk_ms())
+        looked_ms = earlier_ms(world.loader_ms(), world.zk_ms())
         ends = world.ends(world.offline, VIEWS)
         offsets = dict(newest.offsets) if newest else {}
         seen = {where: int(at_ms) for where, at_ms in (newest.extra if newest else {}).items()}

@@ -8,59 +8,31 @@ report of it was read.
 from __future__ import annotations
 
 import random
-import tomllib
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from kafka2011.audit.expected import ExpectedReports
-from kafka2011.audit.pipeline import Pipeline
 from kafka2011.audit.report import AUDIT_TOPIC
 from tests.models.audit.clusters import BROKERS, VIEWS, Cluster
 from tests.models.audit.copying import Copying
 from tests.models.audit.world import RULES, WINDOW_MS, World
+from tests.support.pipelines import OF_ONE_ORIGIN, two_origins
 
 if TYPE_CHECKING:
     from kafka2011.audit.state import AuditState
-    from kafka2011.audit.verdict import Verdict
     from tests.models.audit.world import Producer
 
 DAY_MS = 86_400_000 // 1000
 """A day, if the margin of 60 ms is a minute."""
 ROUNDS = 10
 
-PIPELINE = Pipeline.of(
-    tomllib.loads("""
-[clusters.live]
-zookeeper = "live:1"
-id = "L"
-
-[clusters.west]
-zookeeper = "west:1"
-id = "W"
-
-[clusters.offline]
-zookeeper = "offline:1"
-id = "O"
-
-[[tiers]]
-name = "producer"
-kind = "producer"
-clusters = ["live", "west"]
-
-[[tiers]]
-name = "mirror"
-kind = "mirror"
-clusters = ["live", "west"]
-to = "offline"
-
-[[tiers]]
-name = "load"
-kind = "load"
-clusters = ["offline"]
-
-[[topics]]
-pattern = "views"
-""")
+PIPELINE = two_origins(
+    ("east", "live"),
+    ("id-of-live", "L"),
+    ('zookeeper = "west:2181"', 'zookeeper = "west:2181"\nid = "W"'),
+    ("id-of-offline", "O"),
+    ("warehouse", "load"),
+    (OF_ONE_ORIGIN, ""),
 )
 
 
@@ -97,7 +69,6 @@ class Origins(World):
                 next(mirror.steps)
         self.auditor.pipeline = PIPELINE
         self.auditor.expect = self.expected_by_auditor
-        self.verdict: Verdict | None = None
         if self.luck.random() < 0.3:
             self.happenings = (*self.happenings, (0.003, self.put_back))
         self.begin([])
@@ -159,11 +130,6 @@ class Origins(World):
         found.asking = ""
         found.heard |= frozenset() if before is None else before.heard
         return found
-
-    def check_verdict(self, verdict: Verdict, known: set[str], began_ms: int) -> None:
-        """Keep the newest one, for the end."""
-        self.verdict = verdict
-        super().check_verdict(verdict, known, began_ms)
 
     def settle(self) -> None:
         """Mend all, wait, and see that what was lost is said to be, where clocks are right and no report was lost."""

@@ -132,18 +132,23 @@ class Table:
     def roll_back(self, chance: random.Random) -> None:
         """Restore an earlier version, which may undo an earlier restore."""
         if len(self.log) > 1:
-            version = chance.randrange(max(0, len(self.log) - 6), len(self.log) - 1)
-            self.is_damaged = True
-            self.log.append(Logged(self.log[version].rows, restored=version))
+            self.restore(chance.randrange(max(0, len(self.log) - 6), len(self.log) - 1))
+
+    def restore(self, version: int) -> None:
+        self.is_damaged = True
+        self.log.append(Logged(self.log[version].rows, restored=version))
 
     def settle(self, chance: random.Random, now_ms: int, attempt: str) -> None:
         """Say how loading goes on after a rollback."""
+        if self.history().is_rolled_back:
+            self.go_on_from(now_ms, attempt, is_reloading=chance.random() < 0.7)
+
+    def go_on_from(self, now_ms: int, attempt: str, *, is_reloading: bool) -> None:
+        """Say that what was rolled back is loaded again, or that loading goes on where it had come to."""
         history = self.history()
-        if not history.is_rolled_back:
-            return
         back = history.present()
         reached = next(each.commit for each in self.log if each.commit and each.commit.number == history.number)
-        offsets = (back.offsets if back else {}) if chance.random() < 0.7 else reached.offsets
+        offsets = (back.offsets if back else {}) if is_reloading else reached.offsets
         through_ms = back.complete_through_ms if back else None
         number = history.number + 1
         settled = Commit(VIEWS, number, Operation.ROLLBACK, now_ms, offsets, complete_through_ms=through_ms)

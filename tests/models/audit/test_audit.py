@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.models.audit.origins import MissedGapError, Origins
+from tests.models.audit.scenarios import SCENARIOS
 from tests.models.audit.world import FalseCompleteError, FalseGapError, World, walks
 from tests.models.depth import by_depth
 from tests.planted.patches import Defect, read_defects
 from tests.planted.planting import planted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WORLDS = {"one origin": World, "origins": Origins}
 SEEDS = {"one origin": by_depth(40, 3000), "origins": by_depth(10, 2000)}
@@ -37,5 +43,15 @@ def test_complete_is_complete(name: str, first: int) -> None:
 def test_a_defect_is_noticed(defect: Defect) -> None:
     """It makes the loader or the audit say what is not so."""
     seed, world = defect.shows.get("seed", 0), WORLDS[defect.shows.get("world", "one origin")]
-    with planted(defect), pytest.raises((FalseCompleteError, FalseGapError, MissedGapError)):
-        walks(range(seed, seed + SOUGHT), mends=False, world=world)
+    walk: Callable[[], object] = partial(walks, range(seed, seed + SOUGHT), mends=False, world=world)
+    scenarios: list[Callable[[], object]] = [SCENARIOS[name] for name in defect.shows.get("scenarios", ())]
+    for meet in scenarios or [walk]:
+        with planted(defect), pytest.raises((FalseCompleteError, FalseGapError, MissedGapError)):
+            meet()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_absent_event_is_missed(name: str) -> None:
+    """And there is a defect with which it would not be."""
+    SCENARIOS[name]()
+    assert any(name in defect.shows.get("scenarios", ()) for defect in read_defects("audit").values())

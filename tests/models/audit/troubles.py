@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.models.audit.clusters import BROKERS, VIEWS
-from tests.models.audit.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,12 +80,7 @@ class TableTroubles:
         loaders = self._world.loaders
         if len(loaders.tables) > 1:
             return
-        before, rival = loaders.table, Table("two")
-        is_declared = self._chance.random() < 0.5
-        loaders.restart(rival, before.id if is_declared else "")
-        if is_declared:
-            loaders.tables.append(rival)
-            if self._chance.random() < 0.5:
-                loaders.stop(before)
-        else:
-            loaders.tables.insert(0, rival)
+        before, is_declared = loaders.table, self._chance.random() < 0.5
+        loaders.begin_rival(is_declared=is_declared)
+        if is_declared and self._chance.random() < 0.5:
+            loaders.stop(before)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.encoding import AUDIT_COUNT, report_from, to_event
 from kafka2011.audit.progress import Instance
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
@@ -84,6 +85,8 @@ class Producer:
     is_dead: bool = False
     is_accepted: bool = False
     is_ending: bool = False
+    is_quiet: bool = False
+    """Whether it publishes no more events, and goes on to report."""
     has_ended: bool = False
     speed: float = 0.5
     steps: Step | None = None
@@ -104,7 +107,7 @@ class World:
         self.producers: list[Producer] = []
         self.names = count(1)
         self.numbers = count(1)
-        self.calm = False
+        self.verdict: Verdict | None = None  # the audit's newest
         self.has_losses = self.loses_reports = chance.random() < 0.3
         self.is_wild = chance.random() < 0.2
         self.lost_events = 0
@@ -143,6 +146,8 @@ class World:
 
     # What other worlds have in another way ---------------------------------------------------------------------------
 
+    calm = False
+    """Whether nothing fails any more."""
     is_exempt = False
     """Whether a log was put back and has grown again before anybody looked: nobody can notice that."""
     loss = 0.005
@@ -207,7 +212,7 @@ class World:
         while not who.is_ending or outbox:
             what = chance.random()
             under_way = [event for event in who.events if event.state == "under way"]
-            if what < 0.35 and not who.is_ending:
+            if what < 0.35 and not who.is_ending and not who.is_quiet:
                 who.events.append(Event(next(self.numbers), who, unpublished.stamp(VIEWS, now_us())))
             elif what < 0.7 and under_way:
                 self.end(unpublished, chance.choice(under_way))
@@ -270,7 +275,7 @@ class World:
                 ends = {}
                 for each in topics:
                     if chance.random() < 0.7:
-                        looked_ms = min(now_ms(), source.clock_ms(self.now_ms))
+                        looked_ms = earlier_ms(now_ms(), source.clock_ms(self.now_ms))
                         ends[each] = (looked_ms, self.ends(source, each))
                         yield
                 due = dict(at)
@@ -358,6 +363,7 @@ class World:
 
         Of the table an audit knows what was reported and could be read when it began. A gap must be one.
         """
+        self.verdict = verdict
         gaps = {account.start_ms for account in verdict.gaps}
         lossy = {e.stamped_us // 1000 // WINDOW_MS * WINDOW_MS for e in self.events() if e.number in self.doomed}
         if gaps - lossy and not self.loaders.is_damaged:
