@@ -173,16 +173,16 @@ def test_a_reader_that_is_asked_again_finds_what_is_new(cluster: LocalCluster) -
         eventually(lambda: [each.tier for each in reader.read(client, ["other"], second_ms)] == ["late"])
         other = AuditReader(place=reader.place)
         assert [each.tier for each in other.read(client, ["other"], second_ms)] == ["late"]
-        assert other.late == set()
+        assert other.late.tiers(["late", "later"]) == []
         with open_counter("later", cluster.zk_connect) as counter:
             counter.count("other", [Stamp(START_S * 1_000_000, str(uuid.uuid4()), 0)])
 
-        def later() -> set[str]:
+        def later() -> list[str]:
             one = AuditReader(place=reader.place)
             assert [each.tier for each in one.read(client, ["other"], second_ms)] == ["late"]
-            return one.late
+            return one.late.tiers(["late", "later"])
 
-        eventually(lambda: later() == {"later"})
+        eventually(lambda: later() == ["later"])
         assert {report.report_id for report in reader.read(client, TOPICS)} == set(everything)
         assert has_audit(client)
 

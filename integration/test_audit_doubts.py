@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,12 @@ from kafka2011.admin.admin import Admin
 from kafka2011.audit.publishing import open_counter
 from kafka2011.audit.report import AUDIT_TOPIC
 from kafka2011.cli.app import main
-from kafka2011.events.codec import EventEncoder
+from kafka2011.events.codec import EventEncoder, Stamp
 from kafka2011.events.publisher import EventPublisher
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.types import CLICK
+from kafka2011.warehouse.table.commits import AUDIT_ENDS
+from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.waiting import eventually
 from zk.audit import AuditNodes
 from zk.child import ChildProcess
@@ -144,3 +147,26 @@ def test_reports_on_a_broker_that_is_away_are_in_doubt(
         assert "broker 1 is away, and may hold reports" in capfd.readouterr().out
         cluster.brokers[1].start()
         eventually(lambda: audit(cluster.zk_connect, until_s, "producer") == 0, WAIT_S)
+
+
+def test_a_load_takes_back_what_a_clock_far_behind_disproves(zookeeper: LocalZooKeeper, tmp_path: Path) -> None:
+    """A producer counts an event that is nowhere, and stamps it with a day of which all was said to be there."""
+    with LocalCluster(1, zk_connect=f"{zookeeper.connect_string}/behind", properties=PROPERTIES) as cluster:
+        zk_connect = cluster.zk_connect
+        publish(zk_connect, 10)
+        load = ("load", "--master", "none[1]", "--zookeeper", zk_connect, "--topic", TOPIC, "--audit", "warehouse")
+        table = TopicTable(tmp_path, TOPIC)
+
+        def complete_through_ms() -> int:
+            assert main([*load, "--warehouse", str(tmp_path)]) == 0
+            newest = table.newest()
+            assert newest is not None
+            assert newest.complete_through_ms is not None
+            assert newest.extra[AUDIT_ENDS], "the next load knows how far this one has read"
+            return newest.complete_through_ms
+
+        day_us = (int(time.time()) // WINDOW_S * WINDOW_S - 86_400) * 1_000_000
+        assert complete_through_ms() > day_us // 1000
+        with open_counter("producer", zk_connect) as counter:
+            counter.count(TOPIC, [Stamp(day_us, str(uuid.uuid4()), day_us)])
+        eventually(lambda: complete_through_ms() == day_us // 1000, WAIT_S)

@@ -40,7 +40,8 @@ def complete(
     `read_ms` is when the partition ends that the tier has now reached were looked up, if the caller knows; otherwise
     the tier's progress reports say. Only events published at `from_ms` or later are considered; the ledger has their
     reports. The tier was complete through `before_ms` at the last scan, which holds unless reports say otherwise.
-    This tier is compared with those that read from no partition, such as producers and collectors.
+    This tier is compared with those that read from no partition, such as producers and collectors. Windows of which
+    reports may have been removed before they were read are not compared.
     """
     if not received.is_counted(topic):
         return None
@@ -58,6 +59,6 @@ def complete(
         through_ms = min(through_ms, before_ms)
     holding = wholly or tuple(unknown for unknown in unknowns if unknown.since_ms == since_ms)
     for start_ms, missing in ledger.missing(topic, tier, through_ms):
-        if missing:
+        if missing and (scan.since_ms is None or start_ms >= scan.since_ms):
             return Complete(start_ms, missing)
     return Complete(through_ms, 0, holding)

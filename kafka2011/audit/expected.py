@@ -57,6 +57,10 @@ class ExpectedReports:
         """Return the names of the tiers that a topic passes, in order."""
         return [tier.name for tier in self.pipeline.tiers_of(topic)]
 
+    def was_counted(self, topic: str) -> bool:
+        """Say whether a declared source has ever reported on a topic, as far as that is known."""
+        return any(heard.topic == topic and heard.tier in self.sources for heard in self.heard)
+
     def unmatched(self, topics: Collection[str]) -> list[str]:
         """Return the patterns that none of the topics matches."""
         found = {self.pipeline.declared_topics(topic) for topic in topics}

@@ -43,6 +43,7 @@ class Progress:
         self._counted_until: dict[int, int] = {}  # by number, the end of the newest window that it counts
         self._uncovered = 0  # the first number that no report of offsets covers
         self._read: dict[TopicPartition, list[list[int]]] = {}
+        self._position: dict[TopicPartition, int] = {}  # where the last read of a partition ended
 
     @property
     def has_read(self) -> bool:
@@ -92,6 +93,7 @@ class Progress:
 
     def read(self, where: TopicPartition, start: int, end: int) -> None:
         """Note offsets that were read and whose messages are counted."""
+        self._position[where] = end
         known = self._read.setdefault(where, [])
         if known and known[-1][0] <= start <= known[-1][1]:
             known[-1][1] = max(known[-1][1], end)
@@ -106,7 +108,13 @@ class Progress:
         *,
         is_last: bool = False,
     ) -> ProgressReport:
-        """State what was read, all of it numbered by now, and where partitions ended, if that was looked up."""
+        """State what was read, all of it numbered by now, and where partitions ended, if that was looked up.
+
+        A partition that was read to its end stands there each time: whoever reads only the last reports has to know it.
+        """
+        for where, bounds in (ends or {}).items():
+            if bounds is not None and bounds[1] == self._position.get(where) and where not in self._read:
+                self._read[where] = [[bounds[1], bounds[1]]]
         reported = tuple(Reported(where, *span) for where, spans in sorted(self._read.items()) for span in spans)
         self._read.clear()
         if self._floor_us is None:  # only a source uses it

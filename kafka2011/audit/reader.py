@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeGuard
 
 from kafka2011.admin.partition_cursor import open_cursors, to_the_end
 from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, report_from
+from kafka2011.audit.late import LateReports
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.received import AGAIN_MS, AuditScan
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
@@ -25,7 +25,7 @@ from zk.clock import SYSTEM_CLOCK
 from zk.errors import NotAllowed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from kafka2011.admin.partition_cursor import PartitionCursor
     from kafka2011.audit.encoding import AnyReport
@@ -46,8 +46,8 @@ class AuditReader:
     """Reads the reports of windows from a time on, as often as asked. Not thread-safe.
 
     `unreadable` counts the messages in the last scan that were not reports; each is logged. `scan` says what
-    could not be read at all, such as partitions whose broker is away. A reader may go on at the `place` of another:
-    then `late` has the tiers in reports of earlier windows that have come since.
+    could not be read at all, such as partitions whose broker is away. A reader may go on at the `place` of another,
+    or behind ends up to which windows were judged: then `late` has the reports of earlier windows that came since.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class AuditReader:
         self._config = config or SimpleConsumerConfig()
         self._clock = clock
         self._from_ms, self._starts, self._ends = place or ReadPlace(None, {}, {})
-        self._known_ends = None if place is None else place.ends
-        self.late: set[str] = set()
+        self._judged_ends = None if place is None else place.ends
+        self._judged_before_ms: int | None = None
+        self.late = LateReports()
         self._since_ms: int | None = None  # the time since when no report was deleted
         self.unreadable = 0
         self.scan = AuditScan(at_ms=0)
@@ -66,6 +67,11 @@ class AuditReader:
     def place(self) -> ReadPlace:
         """Where the next scan goes on, if it is for windows that begin no earlier."""
         return ReadPlace(self._from_ms, dict(self._starts), dict(self._ends))
+
+    def judge_again(self, judged_ends: Mapping[tuple[int, int], int], judged_before_ms: int | None) -> None:
+        """Take what comes behind these ends, by broker and partition, for late where it is of windows before a time."""
+        self._judged_ends, self._judged_before_ms = dict(judged_ends), judged_before_ms
+        self._ends = dict(judged_ends)
 
     def read(
         self,
@@ -81,6 +87,9 @@ class AuditReader:
         not read again. Raises KafkaError when there is no topic `audit`.
         """
         self.unreadable = 0
+        self.late = LateReports(
+            self._judged_ends, from_ms if self._judged_before_ms is None else self._judged_before_ms
+        )
         self._since_ms = None
         if from_ms is None or self._from_ms is None or from_ms < self._from_ms:
             self._starts.clear()
@@ -117,7 +126,6 @@ class AuditReader:
     ) -> Iterator[AnyReport]:
         """Yield everything in one partition that may be needed, and note where it begins and ends."""
         first: int | None = None
-        known_end = math.inf if self._known_ends is None else self._known_ends.get((broker.id, partition), 0)
         with ExitStack() as stack:
             [place] = open_cursors(stack, AUDIT_TOPIC, [(broker, partition)], self._config)
             is_cut = self._go_to_start(place, broker.id, from_ms)
@@ -134,8 +142,7 @@ class AuditReader:
                     first = message.offset
                 if not _is_of(report, topics):
                     continue
-                if message.offset >= known_end and _is_before(report, from_ms):
-                    self.late.add(report.tier)
+                self.late.note(report, (broker.id, partition), message.offset)
                 yield report
             self._starts[broker.id, partition] = place.offset if first is None else first
             self._ends[broker.id, partition] = place.offset

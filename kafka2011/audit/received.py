@@ -110,6 +110,9 @@ class Expected(Protocol):
     def tiers_of(self, topic: str) -> list[str]:
         """Return the names of the tiers that a topic passes, in order."""
 
+    def was_counted(self, topic: str) -> bool:
+        """Say whether a declared source has ever reported on a topic, as far as that is known."""
+
     def unmatched(self, topics: Collection[str]) -> list[str]:
         """Return the patterns that none of the topics matches."""
 

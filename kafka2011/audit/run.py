@@ -98,8 +98,8 @@ def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path
         state = None
         outcome, reader, _ = _run(client, config, scope, None)
     tiers = scope.tiers or () if scope.pipeline is None else [tier.name for tier in scope.pipeline.tiers]
-    if state is not None and (late := reader.late & set(tiers)):
-        logger.warning("tier %s has reported on windows that were judged for good: all is read again", min(late))
+    if state is not None and (late := reader.late.tiers(tiers)):
+        logger.warning("tier %s has reported on windows that were judged for good: all is read again", late[0])
         state = None
         outcome, reader, _ = _run(client, config, scope, None)
     keep(outcome, reader.place, reader.scan.home, scope, state).save(path)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka2011.audit.compare import Ledger, WindowAccount
-    from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+    from kafka2011.audit.received import AuditScan, Expected, ReceivedReports, Rules
     from kafka2011.audit.state import AuditState
 
 
@@ -71,7 +71,7 @@ def judge(
         else:
             named = received.tiers_of(topic) if tiers is None else list(tiers)
         of_topic = received.unknowns(topic, named, scan, from_ms, rules)
-        if not received.is_counted(topic):
+        if not received.is_counted(topic) and not _is_quiet(topic, expected, accounts):
             of_topic.append(Unknown(None, "no producer has said anything of it"))
         unknowns += [(topic, unknown) for unknown in of_topic if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
@@ -90,3 +90,9 @@ def judge(
     is_settled = bool(chosen) and None not in since_ms
     settled_ms = min([end_ms, *(at_ms for at_ms in since_ms if at_ms is not None)]) if is_settled else None
     return Verdict(sorted([*earlier, *accounts]), gaps, unknowns, lost_reports, settled_ms)
+
+
+def _is_quiet(topic: str, expected: Expected | None, accounts: Sequence[WindowAccount]) -> bool:
+    """Say whether a declared source was heard of once, and nobody has counted an event of its topic since."""
+    was_counted = expected is not None and expected.was_counted(topic)
+    return was_counted and all(account.topic != topic for account in accounts)

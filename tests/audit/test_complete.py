@@ -111,3 +111,11 @@ def test_what_was_complete_is_taken_back() -> None:
     known = Known(closed=False, producer=[FIRST], load=[FIRST])
     assert through(known.complete(1000, 80)) == (50, 0)
     assert through(known.complete(1000, 80, "broker 2 is away")) == (50, 0)
+
+
+def test_what_was_removed_before_it_was_read_is_not_missing() -> None:
+    """Reports of a window go one by one: of its loader they may have gone first."""
+    known = Known(producer=[FIRST, SECOND, THIRD], load=[SECOND])
+    scan = AuditScan(at_ms=1000, since_ms=10)
+    found = complete(known.ledger, known.received, TOPIC, "load", scan, read_ms=1000, rules=RULES)
+    assert through(found) == (20, 1)

@@ -154,6 +154,21 @@ def test_a_source_may_have_ended_before_what_is_read(world: World) -> None:
     }
 
 
+def test_a_topic_is_quiet() -> None:
+    """Its producers were heard of once and have ended, and nobody has read an event since: nothing is unknown."""
+    found = World()
+    for cluster in ("east", "west"):
+        found.read(Instance("mirror", f"mirror-{cluster}", HOMES["offline"], FROM[cluster]), [], "views")
+        found.copy(cluster)
+    found.read(Instance("warehouse", "load", HOMES["offline"]), [], "views")
+    found.expected.is_partial = True
+    assert found.whys() == ["no producer has said anything of it", "no window was compared"]
+    found.expected.heard = {Heard("views", "producer", "west")}
+    assert found.whys() == ["no window was compared"]
+    found.mirror("west")
+    assert found.whys() == ["no producer has said anything of it"], "somebody publishes who is not counted"
+
+
 def test_a_tier_that_never_reported_and_a_topic_that_it_does_not_count() -> None:
     found = World()
     found.publish("east", "west")

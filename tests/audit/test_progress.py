@@ -91,3 +91,15 @@ def test_a_reader_says_which_offsets_it_has_reported() -> None:
     assert (said.number, said.first) == (1, 0)
     again = progress.covered(30)
     assert (again.number, again.first, again.reported, again.through_ms) == (2, 2, (), None)
+
+
+def test_a_partition_that_was_read_to_its_end_is_named_each_time() -> None:
+    """The report that said so first may be too old to be read; one that was not read to its end is not named."""
+    progress = new_progress()
+    progress.read(ONE, 0, 60)
+    progress.read(TWO, 0, 7)
+    progress.covered(20)
+    assert progress.covered(30, 29, {ONE: (0, 60), TWO: (0, 8)}).reported == (Reported(ONE, 60, 60),)
+    progress.read(ONE, 60, 70)
+    assert progress.covered(40, 39, {ONE: (0, 70), TWO: None}).reported == (Reported(ONE, 60, 70),)
+    assert progress.covered(50, 49, {ONE: (0, 60)}).reported == (), "its log was put back"

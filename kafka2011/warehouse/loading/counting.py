@@ -17,7 +17,7 @@ from kafka2011.audit.complete import complete
 from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.reader import AuditReader, has_audit
 from kafka2011.audit.received import AGAIN_MS, ReceivedReports
-from kafka2011.audit.report import AuditReport
+from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.run import expect
 from kafka2011.audit.table_report import CommitKey, ListedCommit
 from kafka2011.audit.windows import Windows
@@ -26,13 +26,15 @@ from kafka2011.warehouse.errors import TierTakenError, WarehouseError
 from kafka2011.warehouse.loading.reporting import TableReporter
 from kafka2011.warehouse.loading.row_counts import RowCounts
 from kafka2011.warehouse.loading.table_reports import as_committed
+from kafka2011.warehouse.table.commits import AUDIT_ENDS
 from kafka2011.warehouse.table.counted import Line
 from kafka2011.warehouse.table.counts_store import CountsStore
 from kafka2011.warehouse.table.line import complete_before, line_of
 from zk.clock import SYSTEM_CLOCK
+from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafka2011.audit.counts_file import CountedPart
     from kafka2011.audit.pipeline import Pipeline
@@ -130,8 +132,7 @@ class LoadAccount:
         self._table = table
         self._is_due = is_due
         self._stack = ExitStack()
-        file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
-        self._ledger = Ledger(cast("BinaryIO", file), 0)
+        self._ledger = self._new_ledger()
         self._received = ReceivedReports()
         self._scan: AuditScan | None = None
         self._counts: RowCounts | None = None
@@ -139,11 +140,17 @@ class LoadAccount:
         self._table_id = ""
         self._counted = 0
         self._from_ms: int | None = None
+        self._read_ends: Mapping[tuple[int, int], int] = {}
+        self._is_judged = False
         self._line = Line()
         self.newest: Commit | None = None
         """The newest commit of the table, which the load comes after."""
         self.before_ms: int | None = None
         """Up to when the table was complete, as far as that still holds."""
+
+    def _new_ledger(self) -> Ledger:
+        file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the account)
+        return Ledger(cast("BinaryIO", file), 0)
 
     def look(self) -> None:
         """Read what is reported by now, before anybody looks where partitions end, and publish what is not.
@@ -178,18 +185,52 @@ class LoadAccount:
             if not has_audit(self._client):
                 holder.is_informed = True
                 return
-            if audit.pipeline is not None:
-                expected = expect(self._client, audit.pipeline, audit.zk_connect)
-                expected.asking, expected.is_partial = audit.tier, self.before_ms is not None
-                self._received.expected = expected
-            for report in audit.reader.read(self._client, [audit.topic], self._from_ms, self._received):
-                self._ledger.add(report)
-            self._scan = audit.reader.scan
+            judged_ends = None if self.newest is None else audit_ends_in(self.newest)
+            if judged_ends is None:  # it was judged by a release that did not say how far it had read
+                self._from_ms = None
+            audit.reader.judge_again(judged_ends or {}, self._from_ms)
+            self._read_reports()
+            if self._late_ms() is not None:
+                self._from_ms = None
+                self._read_reports()
+                self._take_back(audit.reader.scan.since_ms)
+            self._scan, self._read_ends = audit.reader.scan, audit.reader.place.ends
             is_all = not self._scan.faults
         except KafkaError as error:
             logger.warning("topic %s: up to when it is complete is unknown now: %s", audit.topic, error)
         holder.note(self._received.tables_of(audit.topic, audit.tier), is_all=is_all)
         self._add(audit.recent())
+
+    def _read_reports(self) -> None:
+        """Read the reports of windows from `_from_ms` on. Raises KafkaError."""
+        audit = self._audit
+        self._ledger, self._received = self._new_ledger(), ReceivedReports()
+        if audit.pipeline is not None:
+            expected = expect(self._client, audit.pipeline, audit.zk_connect)
+            expected.asking, expected.is_partial = audit.tier, self.before_ms is not None
+            self._received.expected = expected
+        for report in audit.reader.read(self._client, [audit.topic], self._from_ms, self._received):
+            self._ledger.add(report)
+
+    def _late_ms(self) -> int | None:
+        """Return the first window on which a source has reported since the time was judged up to which all is there."""
+        return self._audit.reader.late.first_ms({tier for tier, _ in self._received.sources_of(self._audit.topic)})
+
+    def _take_back(self, since_ms: int | None) -> None:
+        """Say that the table was complete only up to the first window on which reports came late.
+
+        Of windows before `since_ms` reports were removed, so nothing is known of them.
+        """
+        late_ms = self._late_ms()
+        if late_ms is not None and since_ms is not None and late_ms < since_ms:
+            self._from_ms = late_ms
+        if late_ms is not None and self.before_ms is not None:
+            logger.warning(
+                "topic %s was said to be complete through %d ms, and a source has reported on %d ms since: its clock is"
+                " far behind",
+                *(self._audit.topic, self.before_ms, late_ms),
+            )
+            self.before_ms = min(self.before_ms, late_ms)
 
     def report(self, timed_ends: TimedEnds | None = None) -> None:
         """Publish the counts of commits that were not published, and what is in the table now.
@@ -257,6 +298,7 @@ class LoadAccount:
         )
         if completeness is None:
             return None
+        self._is_judged = True
         if completeness.missing:
             logger.warning(
                 "topic %s: %d messages are missing in the window that begins at %d ms",
@@ -269,6 +311,14 @@ class LoadAccount:
                 *(audit.topic, before_ms, completeness.through_ms, why),
             )
         return completeness.through_ms
+
+    def audit_ends(self) -> dict[str, dict[str, int]]:
+        """Return what the commit says of how far the topic `audit` was read when its time was judged."""
+        if self._is_judged:
+            ends = {TopicPartition(AUDIT_TOPIC, *place).znode_name: end for place, end in self._read_ends.items()}
+            return {AUDIT_ENDS: ends}
+        known = {} if self.newest is None else self.newest.extra
+        return {AUDIT_ENDS: known[AUDIT_ENDS]} if AUDIT_ENDS in known else {}
 
     def _take(self, parts: Sequence[CountedPart]) -> None:
         """Take parts of the commit as if it were there and they were published."""
@@ -290,6 +340,16 @@ class LoadAccount:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def audit_ends_in(commit: Commit) -> dict[tuple[int, int], int] | None:
+    """Return where the partitions of the topic `audit` ended when a commit's time was judged; None if it is unknown."""
+    if AUDIT_ENDS not in commit.extra:
+        return None
+    ends = {
+        TopicPartition.from_znode_name(AUDIT_TOPIC, name): int(end) for name, end in commit.extra[AUDIT_ENDS].items()
+    }
+    return {(where.broker_id, where.partition): end for where, end in ends.items()}
 
 
 def _messages(report: AuditReport | TableReport) -> int:

@@ -224,7 +224,10 @@ class TopicLoad:
                 commit = replace(commit, counts=account.counted())
                 self._on_step(Step.COUNTED)
                 extra[WATERMARK] = watermark.to_json()
-            commit = replace(commit, extra=extra, complete_through_ms=watermark.through_ms(account))
+            through_ms = watermark.through_ms(account)
+            if account is not None:
+                extra |= account.audit_ends()
+            commit = replace(commit, extra=extra, complete_through_ms=through_ms)
         except BaseException as error:
             self._clean(work.number, staging, account)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 VERSION = 1
 WATERMARK = "seen_ms"
 """The name, among the extra fields, of when the ends that a counted load has reached were looked up."""
+AUDIT_ENDS = "audit_ends"
+"""The same of the topic `audit`: where its partitions ended when the windows were judged that are complete."""
 _COUNTS = ("start", "end", "rows", "quarantined", "lost_bytes", "empty_bytes")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kafka2011.audit.late import LateReports
 from kafka2011.audit.report import AUDIT_TOPIC
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 VIEWS = "views"
 BROKERS = (0, 1)
@@ -70,3 +71,13 @@ class Cluster:
     def read(self, topic: str, broker: int, start: int, now_ms: int) -> Iterator[tuple[int, Entry]]:
         end = self.end(topic, broker, now_ms)
         return ((offset, self.logs[topic, broker][offset]) for offset in range(start, end))
+
+
+class AuditRead:
+    """How far the topic audit was read, and what in it is late, behind where it was judged."""
+
+    def __init__(
+        self, judged_ends: Mapping[tuple[int, int], int] | None = None, judged_before_ms: int | None = None
+    ) -> None:
+        self.ends = dict(judged_ends or {})
+        self.late = LateReports(judged_ends, judged_before_ms)

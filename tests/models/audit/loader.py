@@ -32,11 +32,11 @@ from kafka2011.warehouse.loading.table_reports import (
     unpublished_of,
 )
 from kafka2011.warehouse.table.line import complete_before, line_of
-from tests.models.audit.clusters import BROKERS, VIEWS
+from tests.models.audit.clusters import BROKERS, VIEWS, AuditRead
 from tests.models.audit.tables import Claims, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from kafka2011.audit.complete import Complete
     from kafka2011.audit.counts_file import CountedPart
@@ -58,6 +58,16 @@ class Stated(NamedTuple):
     order: int
     report: TableReport
     rows: frozenset[int]
+
+
+class Basis(NamedTuple):
+    """What a loader judges by: reports, how they were read, and up to when the table was complete before."""
+
+    found: Sequence[Any]
+    scan: AuditScan
+    from_ms: int | None
+    ends: Mapping[tuple[int, int], int]
+    before_ms: int | None
 
 
 class Loaders:
@@ -139,25 +149,38 @@ class Loaders:
                 newest, line = history.present(), line_of(history, world.zk_ms())
                 before_ms = complete_before(newest, line)
                 self.check_table(table)
-                from_ms = None if before_ms is None else before_ms - world.again_ms
-                found, faults, clock_ms = list[Any](), list[str](), world.zk_ms()
-                scan_ms = earlier_ms(world.loader_ms(), clock_ms)
-                yield from world.read_reports(from_ms, found, faults)
-                received = ReceivedReports()
-                for each in found:
-                    received.add(each)
-                holder.note(received.tables_of(VIEWS, TIER), is_all=not faults)
+                clock_ms = world.zk_ms()
+                scan = AuditScan(at_ms=earlier_ms(world.loader_ms(), clock_ms), clock_ms=clock_ms, home="O")
+                basis = yield from self.read(newest, before_ms, scan)
+                received = received_of(basis.found)
+                holder.note(received.tables_of(VIEWS, TIER), is_all=not basis.scan.faults)
                 head = newest and (newest.number, newest.attempt, frozenset(line.removals))
                 if head != stated and table.log:
                     stated = yield from self.report(table, holder, None, own)
                 if history.is_rolled_back:
                     continue
-                scan = AuditScan(at_ms=scan_ms, clock_ms=clock_ms, home="O", faults=tuple(faults))
-                ends = yield from self.load(table, holder, newest, line, [*found, *own], scan, before_ms)
+                basis = basis._replace(found=[*basis.found, *own])
+                ends = yield from self.load(table, holder, newest, line, basis)
                 if ends is not None:
                     stated = yield from self.report(table, holder, ends, own)
             except TierTakenError:
                 continue
+
+    def read(self, newest: Commit | None, before_ms: int | None, scan: AuditScan) -> Generator[None, None, Basis]:
+        """Read reports from a time on, and all if some are late: then only what was before them is complete still."""
+        world, judged_ends = self._world, newest.extra.get("audit") if newest else None
+        judged_ms = None if before_ms is None or judged_ends is None else before_ms - world.again_ms
+        from_ms = judged_ms
+        while True:
+            found, faults, read = list[Any](), list[str](), AuditRead(judged_ends or {}, judged_ms)
+            yield from world.read_reports(from_ms, found, faults, read)
+            late_ms = read.late.first_ms({tier for tier, _ in received_of(found).sources_of(VIEWS)})
+            if late_ms is None or from_ms is None:
+                break
+            from_ms = None
+        if late_ms is not None and before_ms is not None:
+            before_ms = min(before_ms, late_ms)
+        return Basis(found, replace(scan, faults=tuple(faults)), from_ms, read.ends, before_ms)
 
     def load(
         self,
@@ -165,16 +188,14 @@ class Loaders:
         holder: TierHolder,
         newest: Commit | None,
         line: Line,
-        found: Sequence[Any],
-        scan: AuditScan,
-        before_ms: int | None,
+        basis: Basis,
     ) -> Generator[None, None, TimedEnds | None]:
         """Load what is new, as one commit, and return where partitions ended."""
         world = self._world
         looked_ms = earlier_ms(world.loader_ms(), world.zk_ms())
         ends = world.ends(world.offline, VIEWS)
         offsets = dict(newest.offsets) if newest else {}
-        seen = {where: int(at_ms) for where, at_ms in (newest.extra if newest else {}).items()}
+        seen = {where: int(at_ms) for where, at_ms in (newest.extra.get("seen", {}) if newest else {}).items()}
         seen = dict.fromkeys((f"{broker}" for broker in BROKERS), 0) | seen
         attempt, rows = self.attempt(), set[int]()
         counts = RowCounts(table, VIEWS, (newest.number if newest else 0) + 1, attempt, world.windows)
@@ -194,17 +215,20 @@ class Loaders:
         timed = TimedEnds(looked_ms, {where: each and each[1] for where, each in ends.items()})
         parts += counts.flush()
         yield
+        before_ms = basis.before_ms
         commit = table.next_commit(newest, offsets, rows, looked_ms, attempt, before_ms)
-        said = self.judge(table, holder, found, scan, parts, commit, line, before_ms, min(seen.values()))
+        said = self.judge(table, holder, basis, parts, commit, line, min(seen.values()))
         if newest is not None and offsets == newest.offsets and (said is None or said.through_ms == before_ms):
             return timed._replace(read_by=(newest.number, newest.attempt))
         if said is not None:
             commit = replace(commit, complete_through_ms=said.through_ms)
         yield
         published = self.claims.now.number if self.claims.now and self.claims.now.table == table.id else 0
-        commit = replace(commit, extra=seen, counts=counts.named(line, published))
+        known = newest.extra.get("audit") if newest else None
+        extra = {"seen": seen, "audit": known if said is None else basis.ends}
+        commit = replace(commit, extra=extra, counts=counts.named(line, published))
         is_there = table.commit(commit, rows)
-        self._known[attempt] = {each.instance for each in found if isinstance(each, ProgressReport)}
+        self._known[attempt] = {each.instance for each in basis.found if isinstance(each, ProgressReport)}
         if is_there:
             self.check_table(table)
         return timed if is_there else None
@@ -213,19 +237,17 @@ class Loaders:
         self,
         table: Table,
         holder: TierHolder,
-        found: Sequence[Any],
-        scan: AuditScan,
+        basis: Basis,
         parts: Sequence[CountedPart],
         commit: Commit,
         line: Line,
-        before_ms: int | None,
         read_ms: int,
     ) -> Complete | None:
         """Say up to when all is in the table once a commit is there."""
         if not read_ms:
             return None
-        from_ms = None if before_ms is None else before_ms - self._world.again_ms
-        received, ledger = _read(found, from_ms, self._world.expected(from_ms is not None))
+        from_ms, before_ms, scan = basis.from_ms, basis.before_ms, basis.scan
+        received, ledger = _read(basis.found, from_ms, self._world.expected(before_ms is not None))
         key = CommitKey(table.id, commit.number, commit.attempt)
         for each in reports_of(parts, [(number, None) for number in range(len(parts))], TIER, key):
             ledger.add(each)
@@ -249,10 +271,8 @@ class Loaders:
                 return None
             if known is None:
                 found, faults = list[Any](), list[str]()
-                yield from world.read_reports(None, found, faults)
-                received = ReceivedReports()
-                for each in found:
-                    received.add(each)
+                yield from world.read_reports(None, found, faults, AuditRead())
+                received = received_of(found)
                 holder.note(received.tables_of(VIEWS, TIER), is_all=not faults)
             if not holder.is_informed:
                 return None
@@ -285,6 +305,13 @@ class Loaders:
             through_ms = complete_before(newest, line_of(history, 0))
             said_by = next((each for each in reversed(history.commits()) if each.attempt in self._known), newest)
             self._world.check(through_ms, history.rows, self._known.get(said_by.attempt, set()))
+
+
+def received_of(found: Sequence[Any]) -> ReceivedReports:
+    received = ReceivedReports()
+    for each in found:
+        received.add(each)
+    return received
 
 
 def _read(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.audit.origins import MissedGapError, Origins
 from tests.models.audit.scenarios import SCENARIOS
-from tests.models.audit.world import FalseCompleteError, FalseGapError, World, walks
+from tests.models.audit.world import FalseCompleteError, FalseGapError, StuckError, World, walks
 from tests.models.depth import by_depth
 from tests.planted.patches import Defect, read_defects
 from tests.planted.planting import planted
@@ -46,7 +46,7 @@ def test_a_defect_is_noticed(defect: Defect) -> None:
     walk: Callable[[], object] = partial(walks, range(seed, seed + SOUGHT), mends=False, world=world)
     scenarios: list[Callable[[], object]] = [SCENARIOS[name] for name in defect.shows.get("scenarios", ())]
     for meet in scenarios or [walk]:
-        with planted(defect), pytest.raises((FalseCompleteError, FalseGapError, MissedGapError)):
+        with planted(defect), pytest.raises((FalseCompleteError, FalseGapError, MissedGapError, StuckError)):
             meet()
 
 

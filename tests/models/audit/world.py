@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafka2011.audit.encoding import AnyReport
     from kafka2011.audit.expected import ExpectedReports
     from kafka2011.audit.verdict import Verdict
+    from tests.models.audit.clusters import AuditRead
 
     Step = Generator[None, None, None]
 
@@ -329,16 +330,15 @@ class World:
                 found[place_of(broker, topic)] = None
         return found
 
-    def read_reports(self, from_ms: int | None, found: list[Any], faults: list[str]) -> Step:
+    def read_reports(self, from_ms: int | None, found: list[Any], faults: list[str], read: AuditRead) -> Step:
         """Read one partition of the topic audit after the other, from some time before what is wanted."""
         for broker in BROKERS:
             try:
-                entries = self.offline.read(AUDIT_TOPIC, broker, 0, self.now_ms)
-                found += [
-                    entry.payload
-                    for _, entry in entries
-                    if from_ms is None or entry.appended_ms + self.loader_skew_ms >= from_ms - BACK_MS
-                ]
+                for offset, entry in self.offline.read(AUDIT_TOPIC, broker, 0, self.now_ms):
+                    read.ends[broker, 0] = max(offset + 1, read.ends.get((broker, 0), 0))
+                    read.late.note(entry.payload, (broker, 0), offset)
+                    if from_ms is None or entry.appended_ms + self.loader_skew_ms >= from_ms - BACK_MS:
+                        found.append(entry.payload)
             except AwayError:
                 if broker in self.offline.noted:
                     faults.append(f"broker {broker} is away")
