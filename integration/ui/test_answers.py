@@ -189,6 +189,7 @@ def test_what_would_be_lost(looked: Looked) -> None:
 def test_whether_everything_of_yesterday_arrived(looked: Looked) -> None:
     """In the first line of the view: no, and how many are missing; then of what, when, and where they were lost."""
     text = looked.at("pipeline", "Yesterday")
+    assert "Only tiers and clusters that have reported can be judged" in text
     assert f"Yesterday: ■ messages are missing: clicks lacks {LOST} in warehouse. 1 other topic complete." in text
     assert f"40, lacks {LOST}" in text
 

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+UNDECLARED = (
+    "Only tiers and clusters that have reported can be judged: kafka2011 audit --pipeline FILE declares what should"
+    " (--write-pipeline FILE writes it)"
+)
+"""What an audit without a declaration says of itself."""
+
 
 class PipelineError(ConfigError):
     """A declared pipeline cannot be used; the text names the file, the table and the key."""

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
 
-UNDECLARED = (
-    "Only tiers and clusters that have reported can be judged: --pipeline declares what should"
-    " (kafka2011 audit --write-pipeline FILE)"
-)
 _COLUMNS = ("tier", "total", "distinct", "missing", "missing_since_first", "repeated", "never_counted")
 
 
@@ -209,6 +205,7 @@ def command(
 
 def _show_json(outcome: Outcome, scope: Scope, shown: list[WindowAccount]) -> None:
     from kafka2011.audit.days import by_day
+    from kafka2011.audit.pipeline import UNDECLARED
 
     result = outcome.verdict
     totals = [dict(zip(("topic", "windows", *_COLUMNS), row, strict=True)) for row in _totals(result.accounts)]
@@ -232,6 +229,8 @@ def _show_json(outcome: Outcome, scope: Scope, shown: list[WindowAccount]) -> No
 
 
 def _show(outcome: Outcome, scope: Scope, shown: list[WindowAccount]) -> None:
+    from kafka2011.audit.pipeline import UNDECLARED
+
     result = outcome.verdict
     if scope.pipeline is None:
         click.echo(f"{UNDECLARED}\n")

@@ -79,6 +79,7 @@ class PipelineReads:
 def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
     """Return a verdict for the page: days, tiers with when they counted last, gaps and what is unknown. Pure."""
     from kafka2011.audit.days import by_day  # noqa: PLC0415  # an extra
+    from kafka2011.audit.pipeline import UNDECLARED  # noqa: PLC0415
 
     verdict = outcome.verdict
     tiers: dict[tuple[str, str], dict[str, Any]] = {}
@@ -108,6 +109,7 @@ def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
         for topic, unknown in verdict.unknowns[:MOST_ROWS]
     ]
     return {
+        "note": UNDECLARED,
         "until_ms": until_ms,
         "settled_ms": verdict.settled_ms,
         "open_windows": outcome.open_windows,

@@ -39,6 +39,7 @@ def test_a_verdict_becomes_days_tiers_gaps_and_doubts() -> None:
     assert found["gaps"] == [{"topic": "views", "start_ms": HOUR_MS, "tier": "live", "missing": 4}]
     assert found["doubts"] == [{"topic": "clicks", "since_ms": None, "why": "silence"}]
     assert [(each["day"], each["verdict"]) for each in found["days"]] == [("1970-01-01", "gap")]
+    assert found["note"].startswith("Only tiers and clusters that have reported can be judged")
     assert (found["open_windows"], found["settled_ms"]) == (3, HOUR_MS)
 
 

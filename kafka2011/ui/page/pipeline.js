@@ -44,6 +44,7 @@ function audit(answer, now) {
   if (!answer.is_there)
     return h("p", {}, "No tier of this cluster counts anything: start producers, mirrors and loads with --audit.");
   return [
+    h("p", { class: "soft" }, `${answer.note}.`),
     glance(answer, now),
     answer.days.length ? flow(answer) : null,
     table(
