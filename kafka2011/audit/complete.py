@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.audit.received import DEFAULT_RULES, Unknown
+from kafka2011.audit.scan import DEFAULT_RULES, Unknown
+from kafka2011.audit.unknowns import Unknowns
 
 if TYPE_CHECKING:
     from kafka2011.audit.compare import Ledger
-    from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+    from kafka2011.audit.received import ReceivedReports
+    from kafka2011.audit.scan import AuditScan, Rules
 
 
 class Complete(NamedTuple):
@@ -46,9 +48,10 @@ def complete(
     if not received.is_counted(topic):
         return None
     ledger.believe(received.belief())
-    unknowns = received.unknowns(topic, [tier] if read_ms is None else [], scan, from_ms, rules)
+    found = Unknowns(received, scan, rules)
+    unknowns = found.of_topic(topic, [tier] if read_ms is None else [], from_ms)
     if read_ms is not None:
-        unknowns += received.unknowns_of_table(topic, tier, rules, from_ms)
+        unknowns += found.of_table(topic, tier, from_ms)
         unknowns.append(Unknown(read_ms - rules.margin_ms, f"tier {tier} has seen the ends of partitions then"))
     since_ms = min(unknown.since_ms for unknown in unknowns if unknown.since_ms is not None)
     wholly = tuple(unknown for unknown in unknowns if unknown.since_ms is None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.audit.received import Unknown
+from kafka2011.audit.scan import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.audit.reads import Flow
-from kafka2011.audit.received import Unknown
+from kafka2011.audit.scan import Unknown
+from kafka2011.audit.unknowns import Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka2011.audit.compare import Ledger, WindowAccount
-    from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+    from kafka2011.audit.received import ReceivedReports
+    from kafka2011.audit.scan import AuditScan, Rules
 
 
 class GapFinder:
@@ -80,7 +82,8 @@ class GapFinder:
         if self._scan.faults:  # what it has counted may be in what cannot be read now
             return False
         if topic not in self._flows:
-            self._flows[topic] = Flow(self._received.reads_of(topic, self._scan, self._rules), self._rules.visible_ms)
+            reads = Unknowns(self._received, self._scan, self._rules).reads_of(topic)
+            self._flows[topic] = Flow(reads, self._rules.visible_ms)
         return self._flows[topic].has_passed(tier, counted.homes, counted.at_ms)
 
     def _homes_of(self, topic: str) -> dict[str, set[str]]:

@@ -11,8 +11,8 @@ from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.encoding import InvalidReportError, open_decoder, report_from
 from kafka2011.audit.late import LateReports
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
-from kafka2011.audit.received import AGAIN_MS, AuditScan
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.scan import AGAIN_MS, AuditScan
 from kafka2011.audit.state import ReadPlace
 from kafka2011.config import SimpleConsumerConfig
 from kafka2011.errors import KafkaError, OffsetOutOfRangeError

@@ -11,8 +11,9 @@ from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.expected import ExpectedReports
 from kafka2011.audit.reader import AuditReader, zookeeper_ms
-from kafka2011.audit.received import AGAIN_MS, ReceivedReports, Rules
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.audit.scan import AGAIN_MS, Rules
 from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace, until_when
 from kafka2011.audit.verdict import Verdict, judge
 from zk.audit import AuditNodes
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from kafka2011.audit.expected import Heard
     from kafka2011.audit.pipeline import Pipeline
-    from kafka2011.audit.received import AuditScan
     from kafka2011.audit.reported_tables import TableMark
+    from kafka2011.audit.scan import AuditScan
     from kafka2011.config import SimpleConsumerConfig
     from zk.client import ZkClient
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.expected import Heard
-from kafka2011.audit.received import AGAIN_MS
 from kafka2011.audit.reported_tables import TableMark
+from kafka2011.audit.scan import AGAIN_MS
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document

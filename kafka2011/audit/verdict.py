@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.audit.gaps import GapFinder
-from kafka2011.audit.received import DEFAULT_RULES, Unknown
+from kafka2011.audit.scan import DEFAULT_RULES, Unknown
+from kafka2011.audit.unknowns import Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka2011.audit.compare import Ledger, WindowAccount
-    from kafka2011.audit.received import AuditScan, Expected, ReceivedReports, Rules
+    from kafka2011.audit.received import Expected, ReceivedReports
+    from kafka2011.audit.scan import AuditScan, Rules
     from kafka2011.audit.state import AuditState
 
 
@@ -63,20 +65,20 @@ def judge(
         silent = () if topics else expected.unmatched(chosen)
         unknowns += [(pattern, Unknown(None, "no topic matches this declared pattern")) for pattern in silent]
     end_ms = ledger.window_of(until_ms)
-    lost_reports = 0
+    lost_reports, found = 0, Unknowns(received, scan, rules)
     read_until: dict[tuple[str, str], int | None] = {}
     for topic in chosen:
         if expected is not None:
             named = expected.tiers_of(topic)
         else:
             named = received.tiers_of(topic) if tiers is None else list(tiers)
-        of_topic = received.unknowns(topic, named, scan, from_ms, rules)
+        of_topic = found.of_topic(topic, named, from_ms)
         if not received.is_counted(topic) and not _is_quiet(topic, expected, accounts):
             of_topic.append(Unknown(None, "no producer has said anything of it"))
         unknowns += [(topic, unknown) for unknown in of_topic if unknown.since_ms is None or unknown.since_ms < end_ms]
         for tier in named:
             lost_reports += received.lost_reports(topic, tier, from_ms)
-            of_tier = received.unknowns_of_tier(topic, tier, scan, rules, from_ms)
+            of_tier = found.of_tier(topic, tier, from_ms)
             since = [unknown.since_ms for unknown in of_tier]
             known = [at_ms for at_ms in since if at_ms is not None]
             read_until[topic, tier] = None if len(known) < len(since) else min(known, default=until_ms)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from kafka2011.audit.compare import TierCount, WindowAccount
     from kafka2011.audit.pipeline import Pipeline
-    from kafka2011.audit.received import Unknown
     from kafka2011.audit.run import Outcome, Scope
+    from kafka2011.audit.scan import Unknown
     from zk.client import ZkClient
 
 _Command = TypeVar("_Command", bound="Callable[..., object]")
@@ -160,8 +160,8 @@ def command(
     this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
     exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
     """
-    from kafka2011.audit.received import Rules
     from kafka2011.audit.run import Scope, earlier_clock_ms, judgeable_until_ms, run
+    from kafka2011.audit.scan import Rules
 
     rules = Rules(margin_ms=int(grace_s * 1000), dead_after_ms=int(dead_after_s * 1000))
     if tiers is not None and pipeline_path is not None:
@@ -258,8 +258,8 @@ def audit_now(
     zk_connect: str = "",
 ) -> Outcome:
     """Audit all topics up to when that is possible, as the command does unless it is told otherwise."""
-    from kafka2011.audit.received import DEFAULT_RULES
     from kafka2011.audit.run import Scope, earlier_clock_ms, judgeable_until_ms, run
+    from kafka2011.audit.scan import DEFAULT_RULES
 
     until_ms = judgeable_until_ms(DEFAULT_RULES, earlier_clock_ms(client))
     scope = Scope((), tiers, None, until_ms, DEFAULT_RULES, pipeline, zk_connect)
@@ -271,7 +271,8 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
     from kafka2011.audit.progress_report import Acceptance
     from kafka2011.audit.publishing import open_publisher
     from kafka2011.audit.reader import AuditReader
-    from kafka2011.audit.received import REMOVED, ReceivedReports
+    from kafka2011.audit.received import ReceivedReports
+    from kafka2011.audit.scan import REMOVED
     from zk.audit import AuditNodes
 
     received, reader = ReceivedReports(), AuditReader(_consumer_config())

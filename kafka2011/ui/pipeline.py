@@ -52,9 +52,9 @@ class PipelineReads:
 
     def _audit(self, now_ms: int) -> dict[str, Any]:
         from kafka2011.audit.reader import has_audit  # noqa: PLC0415
-        from kafka2011.audit.received import DEFAULT_RULES  # noqa: PLC0415  # an extra
         from kafka2011.audit.report import AUDIT_TOPIC  # noqa: PLC0415
         from kafka2011.audit.run import Scope, judgeable_until_ms, run  # noqa: PLC0415
+        from kafka2011.audit.scan import DEFAULT_RULES  # noqa: PLC0415  # an extra
 
         if not has_audit(self._client):
             return {"is_there": False}

@@ -9,7 +9,8 @@ import pytest
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import Complete, complete
 from kafka2011.audit.progress import Instance, Progress
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules, Unknown
+from kafka2011.audit.received import ReceivedReports
+from kafka2011.audit.scan import AuditScan, Rules, Unknown
 from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows
 from tests.support.audit_streams import TOPIC, WINDOW_MS, Copy, Seen, count_read, count_sent

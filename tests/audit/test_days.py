@@ -10,7 +10,7 @@ import pytest
 
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.days import AuditDocumentError, by_day, read_days
-from kafka2011.audit.received import Unknown
+from kafka2011.audit.scan import Unknown
 from kafka2011.audit.verdict import Verdict
 
 if TYPE_CHECKING:

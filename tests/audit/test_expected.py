@@ -13,8 +13,9 @@ from kafka2011.audit.expected import ExpectedReports, Heard
 from kafka2011.audit.observed import observe
 from kafka2011.audit.pipeline import Pipeline, PipelineError
 from kafka2011.audit.progress import Instance, Progress
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.audit.scan import AuditScan, Rules
 from kafka2011.audit.verdict import Verdict, judge
 from kafka2011.audit.window_counts import WindowCounts
 from kafka2011.audit.windows import Windows

@@ -10,8 +10,9 @@ import pytest
 
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.progress import Instance, Progress
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.scan import AuditScan, Rules
 from kafka2011.audit.verdict import Verdict, judge
 from zk.cluster import TopicPartition
 

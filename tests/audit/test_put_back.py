@@ -7,8 +7,10 @@ from dataclasses import replace
 from kafka2011.audit.progress import Instance, Progress
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
 from kafka2011.audit.put_back import before_put_back
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules, Unknown
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC
+from kafka2011.audit.scan import AuditScan, Rules, Unknown
+from kafka2011.audit.unknowns import Unknowns
 from zk.cluster import TopicPartition
 
 ONE, TWO = TopicPartition(AUDIT_TOPIC, 0, 0), TopicPartition(AUDIT_TOPIC, 1, 0)
@@ -68,7 +70,7 @@ def test_what_is_lost_is_unknown() -> None:
         received.add(each)
     rules = Rules(margin_ms=10, dead_after_ms=1000)
     why = "the topic audit of cluster there was put back, and reports may be lost with it"
-    assert Unknown(90, why, "there") in received.unknowns("views", (), SCAN, None, rules)
+    assert Unknown(90, why, "there") in Unknowns(received, SCAN, rules).of_topic("views", ())
     received.add(Acceptance(accepted="there", at_ms=299))
     why = "reports of cluster there are copied by a mirror"
-    assert Unknown(290, why, "there") in received.unknowns("views", (), SCAN, None, rules)
+    assert Unknown(290, why, "there") in Unknowns(received, SCAN, rules).of_topic("views", ())

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
-from kafka2011.audit.received import AuditScan, Rules
 from kafka2011.audit.report import AuditReport
 from kafka2011.audit.run import Outcome, Scope, check, keep
+from kafka2011.audit.scan import AuditScan, Rules
 from kafka2011.audit.state import KEEP_MS, AuditState, AuditStateError, ReadPlace
 from kafka2011.audit.verdict import Verdict
 

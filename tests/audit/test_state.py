@@ -10,7 +10,7 @@ import pytest
 
 from kafka2011.audit.compare import TierCount, WindowAccount
 from kafka2011.audit.expected import Heard
-from kafka2011.audit.received import AGAIN_MS
+from kafka2011.audit.scan import AGAIN_MS
 from kafka2011.audit.state import AuditState, AuditStateError, ReadPlace, until_when
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 
 from kafka2011.audit.compare import Ledger, TierCount, WindowAccount
 from kafka2011.audit.progress import Instance, Progress
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.received import ReceivedReports
+from kafka2011.audit.scan import AuditScan, Rules
 from kafka2011.audit.state import AuditState, ReadPlace
 from kafka2011.audit.verdict import Verdict, judge
 from kafka2011.audit.window_counts import WindowCounts

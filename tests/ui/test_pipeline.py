@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka2011.audit.compare import TierCount, WindowAccount
-from kafka2011.audit.received import Unknown
 from kafka2011.audit.run import Outcome
+from kafka2011.audit.scan import Unknown
 from kafka2011.audit.verdict import Verdict
 from kafka2011.errors import KafkaError
 from kafka2011.ui import pipeline

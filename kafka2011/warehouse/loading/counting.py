@@ -16,9 +16,10 @@ from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import complete
 from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.reader import AuditReader, has_audit
-from kafka2011.audit.received import AGAIN_MS, ReceivedReports
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.run import expect
+from kafka2011.audit.scan import AGAIN_MS
 from kafka2011.audit.table_report import CommitKey, ListedCommit
 from kafka2011.audit.windows import Windows
 from kafka2011.errors import KafkaError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafka2011.audit.counts_file import CountedPart
     from kafka2011.audit.pipeline import Pipeline
-    from kafka2011.audit.received import AuditScan
+    from kafka2011.audit.scan import AuditScan
     from kafka2011.audit.table_report import TableReport
     from kafka2011.warehouse.loading.load_job import Count
     from kafka2011.warehouse.loading.table_reports import TimedEnds

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafka2011.audit.counts_file import CountedPart
-    from kafka2011.audit.received import AuditScan
     from kafka2011.audit.report import AuditReport
     from kafka2011.audit.reported_tables import ReportedTables
+    from kafka2011.audit.scan import AuditScan
     from kafka2011.audit.table_report import ListedCommit
     from kafka2011.warehouse.table.commits import Commit
     from kafka2011.warehouse.table.counted import CountsFile

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
 from kafka2011.audit.progress_report import ProgressReport
-from kafka2011.audit.received import AuditScan, ReceivedReports, Rules
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
 from kafka2011.audit.run import Outcome, Scope, keep
+from kafka2011.audit.scan import AuditScan, Rules
 from kafka2011.audit.state import AuditState, ReadPlace
 from kafka2011.audit.verdict import Verdict, judge
 from tests.models.audit.clusters import BROKERS, VIEWS, AwayError

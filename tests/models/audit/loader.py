@@ -14,8 +14,9 @@ from kafka2011.audit.compare import Ledger
 from kafka2011.audit.complete import complete
 from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.progress_report import ProgressReport
-from kafka2011.audit.received import AuditScan, ReceivedReports
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
+from kafka2011.audit.scan import AuditScan
 from kafka2011.audit.table_report import CommitKey, ListedCommit, TableReport
 from kafka2011.warehouse.errors import TierTakenError
 from kafka2011.warehouse.loading.load_job import Count

@@ -17,8 +17,8 @@ from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.encoding import AUDIT_COUNT, report_from, to_event
 from kafka2011.audit.progress import Instance
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
-from kafka2011.audit.received import Rules
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport, Places
+from kafka2011.audit.scan import Rules
 from kafka2011.audit.unpublished import UnpublishedReports
 from kafka2011.audit.windows import Windows
 from kafka2011.events.codec import Event as AvroEvent

@@ -9,8 +9,10 @@ import pytest
 
 from kafka2011.audit.progress import Instance, Progress
 from kafka2011.audit.progress_report import Acceptance, ProgressReport
-from kafka2011.audit.received import AGAIN_MS, REMOVED, AuditScan, ReceivedReports, Rules, Unknown
+from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.report import AUDIT_TOPIC, AuditReport
+from kafka2011.audit.scan import AGAIN_MS, REMOVED, AuditScan, Rules, Unknown
+from kafka2011.audit.unknowns import Unknowns
 from zk.cluster import TopicPartition
 
 TOPIC = "views"
@@ -31,7 +33,7 @@ def unknowns(
     received: ReceivedReports, *tiers: str, scan: AuditScan = NOW, from_ms: int | None = None
 ) -> list[Unknown]:
     """Return those beside that the newest is unknown."""
-    found = received.unknowns(TOPIC, tiers, scan, from_ms, RULES)
+    found = Unknowns(received, scan, RULES).of_topic(TOPIC, tiers, from_ms)
     assert LATELY in found
     return [unknown for unknown in found if unknown != LATELY]
 
@@ -74,7 +76,7 @@ def test_numbers_that_count_nothing_new_do_not_matter() -> None:
 def test_who_is_silent_has_died_in_the_end(at_ms: int, why: str) -> None:
     """What it may have stamped since is unknown, before and after."""
     received = received_of(*said_of(producer(), 10, 40, is_closed=False))
-    found = received.unknowns(TOPIC, (), replace(NOW, at_ms=at_ms), None, RULES)
+    found = Unknowns(received, replace(NOW, at_ms=at_ms), RULES).of_topic(TOPIC, ())
     assert Unknown(40, f"p {why}", "p") in found
 
 
