@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQueryListener
 
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.message.compression import Codec
-from kafka2011.spark import lag_bytes
+from kafka2011.spark import lag_bytes, present_lag_bytes, source_metrics
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
 
     from kafka2011.local_cluster import LocalBroker
     from zk.local_zookeeper import LocalZooKeeper
@@ -135,7 +143,29 @@ def test_a_restart_repeats_a_micro_batch_exactly(
     assert largest < 15_000 + 2 * 100
 
 
+class LagWatch(StreamingQueryListener):  # type: ignore[misc]  # PySpark has no types for mypy here
+    """Keeps how far each query lags behind, as docs/spark.md shows it."""
+
+    def __init__(self) -> None:
+        self.lags: dict[str, dict[TopicPartition, int | None]] = defaultdict(dict)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's names, here and below)
+        """Do nothing yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Keep the lag of each partition."""
+        for source in event.progress.sources:
+            self.lags[str(event.progress.id)].update(lag_bytes(source))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Do nothing."""
+
+
 def test_partitions_that_appear_are_read_and_lag_is_reported(
+    spark: SparkSession,
     topic: str,
     cluster: LocalCluster,
     create: Callable[..., None],
@@ -144,6 +174,8 @@ def test_partitions_that_appear_are_read_and_lag_is_reported(
     batches: Batches,
 ) -> None:
     """A topic born later that the pattern matches is read from its beginning; progress shows ends and lag."""
+    watch = LagWatch()
+    spark.streams.addListener(watch)
     create(f"{topic}.a", [cluster.brokers[0]])
     publish(cluster.brokers[0], f"{topic}.a", numbered(0, 10))
     query = start(topic, subscribe=None, subscribePattern=f"{topic}[.].*", maxBytesPerTrigger=500)
@@ -156,6 +188,15 @@ def test_partitions_that_appear_are_read_and_lag_is_reported(
     lags = [lag_bytes(each)[partition] for each in progress if each["endOffset"]]
     assert max(lag or 0 for lag in lags) > 0
     eventually(lambda: lag_bytes(json.loads(query.lastProgress.json)["sources"][0])[partition] == 0)
+    eventually(lambda: watch.lags[str(query.id)].get(partition) == 0)
+    spark.streams.removeListener(watch)
+    query.stop()
+    publish(cluster.brokers[0], f"{topic}.a", numbered(10, 10))
+    stopped = query.lastProgress["sources"][0]
+    options = {"zk.connect": cluster.zk_connect, "subscribePattern": f"{topic}[.].*"}
+    assert source_metrics(stopped).lag_bytes == 0, "as of its last micro-batch"
+    eventually(lambda: (present_lag_bytes(options, stopped)[partition] or 0) >= 10 * 97)
+    assert present_lag_bytes(options, stopped)[TopicPartition(f"{topic}.b", 1, 0)] == 0
 
 
 def test_a_stream_from_latest_begins_there_even_if_its_first_batch_fails(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafka2011.spark.group_commit import commit_offsets
     from kafka2011.spark.offset_ranges import SourceMetrics, lag_bytes, source_metrics
     from kafka2011.spark.plan import ResolvedOffsets, resolve_offsets
+    from kafka2011.spark.source_lag import present_lag_bytes
 
 __all__ = [
     "BrokerAwayError",
@@ -27,6 +28,7 @@ __all__ = [
     "SourceMetrics",
     "commit_offsets",
     "lag_bytes",
+    "present_lag_bytes",
     "register",
     "resolve_offsets",
     "source_metrics",
@@ -40,6 +42,7 @@ _HOMES = {
     "SourceMetrics": "kafka2011.spark.offset_ranges",
     "commit_offsets": "kafka2011.spark.group_commit",
     "lag_bytes": "kafka2011.spark.offset_ranges",
+    "present_lag_bytes": "kafka2011.spark.source_lag",
     "resolve_offsets": "kafka2011.spark.plan",
     "source_metrics": "kafka2011.spark.offset_ranges",
 }

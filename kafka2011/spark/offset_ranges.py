@@ -137,8 +137,8 @@ def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | 
     from the start of its log. None where the end of the log is unknown: its broker is away, or its topic is no longer
     subscribed to. Raises ValueError when it is not the progress of this source.
     """
-    read = flatten(_offsets(source_progress, "endOffset"))
-    latest = flatten(_offsets(source_progress, "latestOffset"))
+    read = flatten(offsets_in(source_progress, "endOffset"))
+    latest = flatten(offsets_in(source_progress, "latestOffset"))
     return {
         partition: max(latest[partition] - read.get(partition, 0), 0) if partition in latest else None
         for partition in sorted(read.keys() | latest.keys())
@@ -160,8 +160,8 @@ class SourceMetrics(NamedTuple):
 
 def source_metrics(source_progress: Mapping[str, Any]) -> SourceMetrics:
     """Return the numbers of one entry of `query.lastProgress["sources"]`. Raises ValueError as `lag_bytes` does."""
-    start = flatten(_offsets(source_progress, "startOffset"))
-    end = flatten(_offsets(source_progress, "endOffset"))
+    start = flatten(offsets_in(source_progress, "startOffset"))
+    end = flatten(offsets_in(source_progress, "endOffset"))
     lags = lag_bytes(source_progress).values()
     return SourceMetrics(
         int(source_progress["numInputRows"]),
@@ -171,9 +171,12 @@ def source_metrics(source_progress: Mapping[str, Any]) -> SourceMetrics:
     )
 
 
-def _offsets(source_progress: Mapping[str, Any], name: str) -> object:
+def offsets_in(source_progress: Mapping[str, Any], name: str) -> object:
+    """Return the offsets of that name in a progress, parsed. Raises ValueError."""
     value = source_progress.get(name)
-    return json.loads(value) if isinstance(value, str) else value or {}
+    if isinstance(value, str):
+        value = None if value == "None" else json.loads(value)  # so PySpark writes that there are none
+    return value or {}
 
 
 # Ranges, and the arithmetic on them

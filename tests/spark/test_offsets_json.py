@@ -53,6 +53,7 @@ def test_lag_is_what_a_query_has_not_read() -> None:
     progress = {"endOffset": {"t": {"0-0": 30}}, "latestOffset": '{"t": {"0-0": 100, "0-1": 7}}'}
     assert lag_bytes(progress) == {TopicPartition("t", 0, 0): 70, TopicPartition("t", 0, 1): 7}
     assert lag_bytes({"endOffset": None, "latestOffset": None}) == {}
+    assert lag_bytes({"endOffset": "None", "latestOffset": "None"}) == {}, "as PySpark's objects have it"
 
 
 def test_lag_is_not_known_while_nobody_says_where_the_log_ends() -> None:
