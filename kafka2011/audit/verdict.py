@@ -9,7 +9,7 @@ from kafka2011.audit.scan import DEFAULT_RULES, Unknown
 from kafka2011.audit.unknowns import Unknowns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kafka2011.audit.compare import Ledger, WindowAccount
     from kafka2011.audit.received import Expected, ReceivedReports
@@ -48,7 +48,8 @@ def judge(
 
     With `tiers`, each of them is expected to have counted every topic; without, only those that reported on it. If
     something is declared (`received.expected`), its topics are judged, in its tiers. The ledger and `from_ms` begin
-    where `state` ends, whose windows count as they were judged.
+    where `state` ends, whose windows count as they were judged. Windows of which reports may have been removed before
+    they were read are not compared.
     """
     earlier: Mapping[WindowAccount, bool] = {} if state is None else state.windows
     ledger.believe(received.belief())
@@ -56,12 +57,11 @@ def judge(
     unknowns: list[tuple[str, Unknown]] = []
     if expected is None:
         chosen = sorted(topics or received.topics)
-        accounts = list(ledger.accounts(until_ms, tiers))
+        accounts = _whole(ledger.accounts(until_ms, tiers), scan)
     else:
         chosen = expected.topics(topics, received)
-        accounts = list(
-            ledger.accounts(until_ms, {topic: expected.tiers_of(topic) for topic in chosen}, expected.sources)
-        )
+        tiers_of = {topic: expected.tiers_of(topic) for topic in chosen}
+        accounts = _whole(ledger.accounts(until_ms, tiers_of, expected.sources), scan)
         silent = () if topics else expected.unmatched(chosen)
         unknowns += [(pattern, Unknown(None, "no topic matches this declared pattern")) for pattern in silent]
     end_ms = ledger.window_of(until_ms)
@@ -92,6 +92,11 @@ def judge(
     is_settled = bool(chosen) and None not in since_ms
     settled_ms = min([end_ms, *(at_ms for at_ms in since_ms if at_ms is not None)]) if is_settled else None
     return Verdict(sorted([*earlier, *accounts]), gaps, unknowns, lost_reports, settled_ms)
+
+
+def _whole(accounts: Iterable[WindowAccount], scan: AuditScan) -> list[WindowAccount]:
+    """Return the accounts of windows of which no report was removed before it was read. Others may lack only counts."""
+    return [account for account in accounts if scan.since_ms is None or account.start_ms >= scan.since_ms]
 
 
 def _is_quiet(topic: str, expected: Expected | None, accounts: Sequence[WindowAccount]) -> bool:

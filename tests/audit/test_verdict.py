@@ -47,8 +47,10 @@ class Tiers:
             self.received.add(report)
             self.ledger.add(report)
 
-    def judge(self, *tiers: str, until_ms: int = 30, state: AuditState | None = None) -> Verdict:
-        known = self.ledger, self.received, AuditScan(at_ms=50)
+    def judge(
+        self, *tiers: str, until_ms: int = 30, state: AuditState | None = None, since_ms: int | None = None
+    ) -> Verdict:
+        known = self.ledger, self.received, AuditScan(at_ms=50, since_ms=since_ms)
         return judge(*known, (), tiers or None, from_ms=None, until_ms=until_ms, rules=RULES, state=state)
 
 
@@ -93,6 +95,14 @@ def test_a_lost_report_is_no_lost_message(tiers: Tiers) -> None:
     assert found.settled_ms is None
     assert [count.missing_since_first for count in found.accounts[0].tiers] == [0, 1, 1]
     assert [count.missing for count in found.accounts[0].tiers] == [0, 1, 0]
+
+
+def test_windows_of_which_reports_were_removed_are_not_compared(tiers: Tiers) -> None:
+    """Retention takes the reports of a window one by one: what nobody counts any more was not lost."""
+    tiers.count("live", [SECOND, THIRD], read_ms=40)
+    assert [account.start_ms for account in tiers.judge().gaps] == [0]
+    found = tiers.judge(since_ms=10)
+    assert ([account.start_ms for account in found.accounts], found.gaps, found.settled_ms) == ([10, 20], [], 30)
 
 
 def test_what_was_judged_before_counts_as_it_was_judged(tiers: Tiers) -> None:
