@@ -35,9 +35,9 @@ verdicts as verdicts on bursts. They are also older than three changes: a produc
 own and has several barriers under way, brokers keep freed memory, and a log that a reader waits for is flushed at once.
 In runs of 10 s and longer, of 200-byte messages on one partition:
 
-- Confirmed sends in lists, two to four runs of each in turn: 2.9 to 3.1 million messages a second here, at 0.20 us of
+- Confirmed sends in lists, runs of 10 s in turn: 2.9 to 3.1 million messages a second here, at 0.20 us of
   processor time in the client and 0.23 in the broker; 1.4 to 2.0 million in Kafka 4.3.1 with confluent-kafka's
-  `produce_batch` and `acks=all`, at 0.6 and 0.3 to 0.6 us. One message a call: 2.6 million here, 1.0 to 1.2 million there
+  `produce_batch` and `acks=all`, at 0.6 and 0.3 to 0.6 us. One message a call: 2.6 million here, 1.0 to 1.2 there
   with `produce`. Confirmed means appended on one broker, on both sides; ours flushes every 500 messages, Kafka's does
   not flush.
 - Raw reads: RabbitMQ Streams is ahead, 9.7 million messages a second to our 5.8 million.
