@@ -7,6 +7,7 @@ missing, see proof/stores.py; `make proof ONLY="storage and hdfs"` proves one ki
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,7 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from integration.spark.loading import GARBAGE, START_US, TIMEOUT_S, publish
+from integration.spark.loading import GARBAGE, START_US, TIMEOUT_S
+from integration.spark.loading import publish as send
 from integration.spark.programs.load_and_die import WRITING
 from kafka2011 import LocalCluster, Producer
 from kafka2011.cli.app import main
@@ -78,6 +80,14 @@ def topic(request: pytest.FixtureRequest, store: Store) -> str:
 def new(cluster: LocalCluster, warehouse: str, topic: str, engine: LocalEngine, **more: object) -> TopicLoad:
     settings = LoadSettings(zk_connect=cluster.zk_connect, source={"kafkaConsumer.pollTimeoutMs": 5000})
     return TopicLoad(engine, TopicTable(warehouse, topic), open_quarantine(warehouse, topic), settings, **more)  # type: ignore[arg-type]
+
+
+def publish(zk_connect: str, topic: str, events: int, codec: int = 0) -> None:
+    """Publish, and wait until all of it can be read: a load leaves what brokers have not flushed to the next one."""
+    before = len(payloads_of(zk_connect, topic))
+    send(zk_connect, topic, events, codec)
+    sent = events + math.ceil(events / 1000)  # with the garbage
+    eventually(lambda: len(payloads_of(zk_connect, topic)) == before + sent, TIMEOUT_S, what="a flush")
 
 
 def account(cluster: LocalCluster, warehouse: str, topic: str) -> tuple[int, int]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import ctypes
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hdfs_native.fsspec import HdfsFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
-
-from zk.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,8 +118,11 @@ class _Hdfs(HdfsFileSystem):
         return {**info, "mtime": status.modification_time / 1000}
 
 
-class Bounded(Closing):
-    """A client, a reader or a writer of hdfs-native whose calls end."""
+class Bounded:
+    """A client, a reader or a writer of hdfs-native whose calls end.
+
+    `close` is passed on as every other call is, so this class must have none, not even by inheritance.
+    """
 
     def __init__(self, asked: Any, path: str = "HDFS") -> None:
         self._asked = asked
@@ -143,6 +144,12 @@ class Bounded(Closing):
             return Bounded(answer, path) if hasattr(answer, "close") else answer  # a file
 
         return call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @staticmethod
     def _answer(asked: Any, args: Any, kwargs: Any) -> Any:

@@ -132,3 +132,32 @@ def test_a_copy_is_written_to_its_own_name(tmp_path: Path, monkeypatch: pytest.M
         assert copy.read_bytes() == b"rows"
     finally:
         type(filesystem).clear_instance_cache()
+
+
+class Written(BytesIO):
+    """A file that notes what it holds when it is closed."""
+
+    def __init__(self, files: list[bytes]) -> None:
+        super().__init__()
+        self._files = files
+
+    def close(self) -> None:
+        if not self.closed:
+            self._files.append(self.getvalue())
+        super().close()
+
+
+def test_a_written_file_is_closed() -> None:
+    """By PyArrow, and at the end of `with`: HDFS shows what was written only then."""
+    file_system = hdfs.hdfs("namenode:1")
+    filesystem: Any = file_system.handler.fs
+    files: list[bytes] = []
+    filesystem.client = hdfs.Bounded(SimpleNamespace(create=lambda _path, **_options: Written(files)))
+    try:
+        with file_system.open_output_stream("/w/file") as file:
+            file.write(b"rows")
+        with filesystem.open("/w/copy", "wb") as copy:
+            copy.write(b"more")
+        assert files == [b"rows", b"more"]
+    finally:
+        type(filesystem).clear_instance_cache()
