@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Installs what the benchmarks measure beside this project: RabbitMQ, ActiveMQ, Redis and NATS as Debian packages, whose
-# services are not started; a Kafka of today, from Maven Central, and the Python clients into .venv. What cannot be had is
-# left out, and named.
+# services are not started; a Kafka of today, from Maven Central, and the Python clients into .venv; and into an
+# environment of its own, .venv/spark-delta, a Spark that Delta's jars are made for. What cannot be had is left out, and
+# named.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly PACKAGES=(rabbitmq-server activemq redis-server nats-server)
 readonly KAFKA_VERSION=4.3.1
 readonly KAFKA_JARS=.venv/kafka
+readonly SPARK_VERSION=4.1.1 # the newest one of which Maven has all jars, and which Delta's are for
+readonly DELTA=delta-spark_4.1_2.13
+readonly DELTA_VERSION=4.4.0
+readonly SPARK_DELTA=.venv/spark-delta
 readonly POLICY=/usr/sbin/policy-rc.d
 
 say() { printf '%s\n' "rivals: $*" >&2; }
@@ -55,32 +60,48 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 scripts/setup.sh rivals
 
-# Ivy, which comes with PySpark, reads Maven's repositories; IVY_OPTIONS may name settings, for a mirror.
-fetch_kafka() {
-    [ ! -e "$KAFKA_JARS/kafka_2.13-$KAFKA_VERSION.jar" ] || return 0
-    local ivy unfinished=$KAFKA_JARS.part
+# Ivy, which comes with PySpark, reads Maven's repositories; IVY_OPTIONS may name settings, for a mirror. Fetches jars
+# (ORGANISATION NAME VERSION, of as many as there are) with what they need into a directory, all or none.
+fetch_jars() {
+    local directory=$1 unfinished=$1.part ivy
+    shift
     ivy=$(find .venv/lib -name 'ivy-*.jar' | head -n 1)
-    rm -rf "$unfinished" "$KAFKA_JARS"
+    rm -rf "$unfinished" "$directory"
     mkdir -p "$unfinished"
-    cat >"$unfinished/ivy.xml" <<XML
-<ivy-module version="2.0">
-  <info organisation="kafka2011" module="rivals"/>
-  <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="$KAFKA_VERSION" conf="default"/>
-    <dependency org="org.apache.kafka" name="kafka-tools" rev="$KAFKA_VERSION" conf="default"/>
-    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default"/>
-  </dependencies>
-</ivy-module>
-XML
-    say "fetching Kafka $KAFKA_VERSION (54 MB)"
+    {
+        echo '<ivy-module version="2.0"><info organisation="kafka2011" module="rivals"/><dependencies>'
+        while [ "$#" -gt 0 ]; do
+            echo "<dependency org=\"$1\" name=\"$2\" rev=\"$3\" conf=\"default\"/>"
+            shift 3
+        done
+        echo '</dependencies></ivy-module>'
+    } >"$unfinished/ivy.xml"
     # shellcheck disable=SC2086  # options are several words
     java -jar "$ivy" ${IVY_OPTIONS:-} -ivy "$unfinished/ivy.xml" -cache "$unfinished/cache" -types jar bundle -warn \
         -retrieve "$unfinished/[artifact]-[revision].[ext]" >"$unfinished/ivy.log" 2>&1 || return 1
-    [ -e "$unfinished/kafka_2.13-$KAFKA_VERSION.jar" ] || return 1
     rm -rf "$unfinished/cache"
-    mv "$unfinished" "$KAFKA_JARS"
+    mv "$unfinished" "$directory"
+}
+
+fetch_kafka() {
+    [ ! -e "$KAFKA_JARS/kafka_2.13-$KAFKA_VERSION.jar" ] || return 0
+    say "fetching Kafka $KAFKA_VERSION (54 MB)"
+    fetch_jars "$KAFKA_JARS" org.apache.kafka kafka_2.13 "$KAFKA_VERSION" org.apache.kafka kafka-tools "$KAFKA_VERSION" \
+        org.slf4j slf4j-simple 1.7.36
 }
 fetch_kafka || say "going on without Kafka: Maven Central cannot be reached, see $KAFKA_JARS.part/ivy.log"
+
+# crcmod and cramjam are what our own modules need there.
+make_spark_delta() {
+    [ ! -e "$SPARK_DELTA/jars/$DELTA-$DELTA_VERSION.jar" ] || return 0
+    say "making $SPARK_DELTA: PySpark $SPARK_VERSION and Delta $DELTA_VERSION (650 MB)"
+    .venv/bin/python -m venv "$SPARK_DELTA" || return 1
+    "$SPARK_DELTA/bin/pip" install --quiet --disable-pip-version-check --no-input \
+        "pyspark==$SPARK_VERSION" psutil crcmod cramjam || return 1
+    fetch_jars "$SPARK_DELTA/jars" io.delta "$DELTA" "$DELTA_VERSION" \
+        org.apache.spark spark-sql-kafka-0-10_2.13 "$SPARK_VERSION" org.apache.spark spark-avro_2.13 "$SPARK_VERSION"
+}
+make_spark_delta || say "going on without Spark beside Delta, see $SPARK_DELTA/jars.part/ivy.log"
 .venv/bin/python - <<'PYTHON'
 from paper_benchmarks.systems.kinds import KINDS
 

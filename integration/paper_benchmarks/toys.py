@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_WAITS = "integration.paper_benchmarks.programs.without_waits"
-WITH_SPARK = ("spark", "load", "pipeline")
+WITH_SPARK = ("spark", "load", "load_cost", "pipeline")
 """These take longest."""
 
 

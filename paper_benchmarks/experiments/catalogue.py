@@ -18,6 +18,7 @@ EXPERIMENTS = (
     "events",
     "spark",
     "load",
+    "load_cost",
     "pipeline",
 )
 """Each is a module here, which has it in `EXPERIMENT`: imported when needed, as some need packages of their own."""

@@ -57,11 +57,20 @@ def _tell(facts: Mapping[str, Any]) -> None:
 class Worker:
     """A process that runs a module's `work`; a context manager, which is entered once it is ready.
 
-    `facts` are what it told then. Raises BenchmarkError, with its last words, when it fails or takes too long.
+    `facts` are what it told then; `python` runs it, this one by default. Raises BenchmarkError, with its last words,
+    when it fails or takes too long.
     """
 
-    def __init__(self, module: str, job: Mapping[str, Any], *, pure: bool = False, deadline_s: float = DEADLINE_S):
-        self._command = [sys.executable, "-m", module, json.dumps(job)]
+    def __init__(
+        self,
+        module: str,
+        job: Mapping[str, Any],
+        *,
+        pure: bool = False,
+        deadline_s: float = DEADLINE_S,
+        python: str = sys.executable,
+    ) -> None:
+        self._command = [python, "-m", module, json.dumps(job)]
         self._env = {**os.environ, PURE_VARIABLE: "1" if pure else "0"}
         self._deadline_s = deadline_s
         self.facts: dict[str, Any] = {}
@@ -139,10 +148,15 @@ class Worked(NamedTuple):
 
 
 def run_worker(
-    module: str, job: Mapping[str, Any], cpu_s: Callable[[], float | None], *, deadline_s: float = DEADLINE_S
+    module: str,
+    job: Mapping[str, Any],
+    cpu_s: Callable[[], float | None],
+    *,
+    deadline_s: float = DEADLINE_S,
+    python: str = sys.executable,
 ) -> Worked:
     """Run a worker from its beginning to its end; `cpu_s` tells what a server has used until now."""
-    with Worker(module, job, deadline_s=deadline_s) as worker:
+    with Worker(module, job, deadline_s=deadline_s, python=python) as worker:
         before_s = cpu_s()
         worker.go()
         result = worker.result()

@@ -1,0 +1,1 @@
+"""What loads into tables are measured with: messages, and those that load them."""
