@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
+from kafka2011.audit.distinct import distinct, lacking
 from kafka2011.audit.report import ID_TYPE, INDEX_TYPE, OFFSET_TYPE
 from kafka2011.audit.windows import DEFAULT_GRACE_MS, Windows
 from kafka2011.errors import KafkaError
@@ -204,7 +205,7 @@ class Ledger:
                 counted = self._read(self._entries[topic, start_ms])
                 here = counted.get(tier, _NOTHING).ids
                 first = [counted[source].ids for source in counted if source != tier and self._sources[source]]
-                yield start_ms, np.setdiff1d(np.concatenate([_NOTHING.ids, *first]), here).size
+                yield start_ms, lacking(distinct(np.concatenate([_NOTHING.ids, *first])), here)
 
     @property
     def window_ms(self) -> int:
@@ -231,13 +232,13 @@ class Ledger:
             places: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
             for entry in entries:
                 self._file.seek(entry.position)
-                ids.append(np.unique(np.frombuffer(self._file.read(ID_TYPE.itemsize * entry.messages), ID_TYPE)))
+                ids.append(np.frombuffer(self._file.read(ID_TYPE.itemsize * entry.messages), ID_TYPE))
                 if partition is not None:
                     offsets = np.frombuffer(self._file.read(OFFSET_TYPE.itemsize * entry.messages), OFFSET_TYPE)
                     indexes = np.frombuffer(self._file.read(INDEX_TYPE.itemsize * entry.messages), INDEX_TYPE)
                     places.append((offsets, indexes))
             total += sum(entry.messages for entry in entries) if partition is None else _different(places)
-        return _Tier(total, np.unique(np.concatenate(ids)))
+        return _Tier(total, distinct(np.concatenate(ids)))
 
 
 def _always(_: Counted) -> bool:
@@ -263,11 +264,11 @@ def _counts(tiers: Iterable[str], counted: dict[str, _Tier], sources: Collection
         here = counted.get(tier, _NOTHING)
         if before is not None and tier in sources:
             yield TierCount(tier, here.total, here.ids.size, 0, 0)
-            before = first = _Tier(0, np.union1d(before.ids, here.ids))
+            before = first = _Tier(0, distinct(np.concatenate([before.ids, here.ids])))
             continue
         first = here if first is None else first
         both = here.ids.size if before is None else np.intersect1d(before.ids, here.ids, assume_unique=True).size
         missing = 0 if before is None else before.ids.size - both
-        since_first = first.ids.size - np.intersect1d(first.ids, here.ids, assume_unique=True).size
+        since_first = lacking(first.ids, here.ids)
         yield TierCount(tier, here.total, here.ids.size, missing, here.ids.size - both, since_first)
         before = here

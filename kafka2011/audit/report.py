@@ -30,9 +30,11 @@ MAX_REPORT_MESSAGES = 10_000
 ID_TYPE = np.dtype("<u8")
 OFFSET_TYPE = np.dtype("<i8")
 INDEX_TYPE = np.dtype("<i4")
-_UUID_CHARACTERS = 36
+UUID_CHARACTERS = 36
+"""How long a UUID is as text."""
 _UUID_BYTES = 16
 _DASHES_AT = (8, 13, 18, 23)
+_DIGITS_AT = ((0, 8), (9, 13), (14, 18), (19, 23), (24, 36))
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -84,10 +86,23 @@ def short_ids(ids: Sequence[str]) -> NDArray[np.uint64]:
     Of a million messages in a window two share a number once in 37 million windows. Raises ValueError for other texts.
     """
     text, dashes = "".join(ids), "-" * len(ids)
-    if set(map(len, ids)) - {_UUID_CHARACTERS} or any(text[at::_UUID_CHARACTERS] != dashes for at in _DASHES_AT):
+    if set(map(len, ids)) - {UUID_CHARACTERS} or any(text[at::UUID_CHARACTERS] != dashes for at in _DASHES_AT):
         raise ValueError("an id is no UUID")
-    data = bytes.fromhex(text.replace("-", ""))
-    if len(data) != _UUID_BYTES * len(ids):  # fromhex skips blanks
+    return _of_digits(text.replace("-", ""), len(ids))
+
+
+def short_ids_of_text(text: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Do as `short_ids` for texts of `UUID_CHARACTERS` letters each, one behind the other. Raises ValueError."""
+    letters = text.reshape(-1, UUID_CHARACTERS)
+    if any((letters[:, at] != ord("-")).any() for at in _DASHES_AT):
+        raise ValueError("an id is no UUID")
+    digits = np.concatenate([letters[:, start:end] for start, end in _DIGITS_AT], axis=1)
+    return _of_digits(digits.tobytes().decode("ascii"), len(letters))  # a UnicodeDecodeError is a ValueError
+
+
+def _of_digits(digits: str, count: int) -> NDArray[np.uint64]:
+    data = bytes.fromhex(digits)
+    if len(data) != _UUID_BYTES * count:  # fromhex skips blanks
         raise ValueError("an id is no UUID")
     halves = np.frombuffer(data, dtype=">u8").astype(np.uint64).reshape(-1, 2)
     mixed: NDArray[np.uint64] = halves[:, 0] * _SPREAD ^ halves[:, 1]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.ma  # np.unique imports it late; a child forked during that import would never have it whole
 
+from kafka2011.audit.distinct import distinct
 from kafka2011.audit.report import INDEX_TYPE, OFFSET_TYPE, AuditReport, Places, parts_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class WindowCounts:
     ) -> None:
         """Count messages. Those of a partition come with their places, and the range of offsets that was read."""
         starts_ms = self._windows.starts_ms(published_at_us)
-        for start_ms in np.unique(starts_ms):
+        for start_ms in distinct(starts_ms):
             chosen = starts_ms == start_ms
             count = self._counts.setdefault(_Key(topic, where, int(start_ms)), _Count(now_s))
             count.ids.append(ids[chosen])

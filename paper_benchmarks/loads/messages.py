@@ -19,7 +19,7 @@ MARKER_BYTES = 10
 """In front of an event's fields: two that say so, and the fingerprint of its schema."""
 SIZES = (100, 200, 1000)
 _DAY_US = 1_700_006_400_000_000  # midnight, UTC
-_STEP_US = 5_000  # so that 16 million are within a day
+_STEP_US = 500  # two thousand events a second: 16 million are two hours and a bit
 _DELAY_US = 137
 _ID_STEP = 0x9E3779B97F4A7C15F39CC0605CEDC835  # odd, so that ids come again after 2**128 events
 _SEED = 2011

@@ -10,9 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
-from kafka2011.audit.report import ID_TYPE, Places, is_uuid, short_ids
+from kafka2011.audit.report import (
+    ID_TYPE,
+    UUID_CHARACTERS,
+    Places,
+    is_uuid,
+    short_ids,
+    short_ids_of_text,
+)
 from kafka2011.spark.reader import PlannedRange, RangeReader, ReadSettings
 from kafka2011.warehouse.loading.coverage import Coverage, Run, runs_of
 from kafka2011.warehouse.loading.row_files import RowFiles
@@ -23,7 +31,6 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from pyarrow import NativeFile
 
@@ -133,9 +140,9 @@ class _RefusedFile:
 def counted_in(topic: str, rows: pa.RecordBatch) -> list[Count]:
     """Return what the audit counts of rows of the table, for each partition that they come from."""
     numbers = [rows.column(name).to_numpy() for name in (BROKER_ID, PARTITION)]
+    if rows.num_rows and all((column == column[0]).all() for column in numbers):  # as nearly all batches
+        return [_count(TopicPartition(topic, *(int(column[0]) for column in numbers)), rows)]
     where = sorted(set(zip(*(column.tolist() for column in numbers), strict=True)))
-    if len(where) == 1:
-        return [_count(TopicPartition(topic, *where[0]), rows)]
     return [
         _count(
             TopicPartition(topic, broker_id, partition),
@@ -146,13 +153,25 @@ def counted_in(topic: str, rows: pa.RecordBatch) -> list[Count]:
 
 
 def _count(partition: TopicPartition, rows: pa.RecordBatch) -> Count:
-    ids = rows.column("id").to_pylist()
+    column = rows.column("id")
     try:
-        short = short_ids(ids)
+        short = _short_ids_in(column)
     except ValueError:  # as every tier does, leave out what is no UUID
+        ids = column.to_pylist()
         good = [row for row, text in enumerate(ids) if is_uuid(text)]
         rows = rows.take(pa.array(good, pa.int64()))
         short = short_ids([ids[row] for row in good])
     published_at_us = rows.column("published_at").cast(pa.int64()).to_numpy()
     places = Places(rows.column(OFFSET).to_numpy(), rows.column(INDEX_IN_SET).to_numpy())
     return Count(partition, published_at_us, short.astype(ID_TYPE, copy=False), places)
+
+
+def _short_ids_in(column: pa.Array) -> NDArray[np.uint64]:
+    """Return the short ids of a column of UUIDs, without a text for each. Raises ValueError for other texts."""
+    if not len(column) or column.type != pa.string():
+        return short_ids(column.to_pylist())
+    _, offsets, letters = column.buffers()
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    if (np.diff(ends) != UUID_CHARACTERS).any():
+        raise ValueError("an id is no UUID")
+    return short_ids_of_text(np.frombuffer(letters, np.uint8)[ends[0] : ends[-1]])
