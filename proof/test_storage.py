@@ -239,6 +239,41 @@ def test_a_load_is_killed(store: Store, cluster: LocalCluster, topic: str, step:
     account(cluster, warehouse, topic)
 
 
+def test_the_tier_states_what_is_in_the_table_after_each_kill(
+    store: Store, cluster: LocalCluster, topic: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At every step twice: it has the rows of each commit once, as soon as that load or the next one has reported."""
+    warehouse, zk_connect = store.warehouse("counted"), cluster.zk_connect
+    program = (sys.executable, "-m", "integration.spark.programs.load_and_die")
+    compare = ["audit", "--zookeeper", zk_connect, "--topic", topic, "--grace", "0", "--json"]
+
+    def stated() -> tuple[int, int]:
+        """Return the exit status of the audit, and how many rows the tier has counted."""
+        capfd.readouterr()
+        status = main([*compare, "--tiers", "producer,warehouse"])
+        days = json.loads(capfd.readouterr().out)["days"]
+        return status, sum(tier["counted"] for day in days for tier in day["tiers"] if tier["tier"] == "warehouse")
+
+    for step in (*Step, *Step):
+        publish(zk_connect, topic, 1000)
+        before = sum(commit.rows for commit in TopicTable(warehouse, topic).commits())
+        command = [*program, zk_connect, warehouse, topic, "none[2]", step, "warehouse"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == -9, done.stderr[-3000:]
+        rows = sum(commit.rows for commit in TopicTable(warehouse, topic).commits())
+        status, counted = stated()
+        with capfd.disabled():
+            print(f"{store.kind}: killed at {step}: {rows} rows, {counted} stated, exit status {status}")  # noqa: T201
+        assert (rows > before) == (step in {Step.COMMITTED, Step.REPORTED})
+        assert counted == (rows if step is Step.REPORTED else before)
+        assert (status == 0) == (step is Step.REPORTED)
+    load = ["load", "--master", "none[2]", "--zookeeper", zk_connect, "--warehouse", warehouse, "--topic", topic]
+    publish(zk_connect, topic, 1000)
+    assert main([*load, "--audit", "warehouse"]) == 0
+    rows, _ = account(cluster, warehouse, topic)
+    assert stated() == (0, rows)
+
+
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @pytest.mark.parametrize("when", [Step.RESOLVED, Step.WRITTEN, Step.COMMITTING])
 @pytest.mark.parametrize("server", ["namenode", "datanode0", "datanode", "server"])

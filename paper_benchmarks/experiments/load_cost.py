@@ -41,8 +41,8 @@ compiler. *Client* is the user and system time of the loading process and all be
 Delta's log must have a row for each message, else there is no figure."""
 AUDIT = """\
 The part of the client's CPU time with `--audit` that goes into counting, files of counts, reports, and reading what
-other tiers have reported. Events are 0.5 ms apart by their own times. It is the difference between two loads of one round; the table has the median of all cases,
-and the lowest and highest case."""
+other tiers have reported. Events are 0.5 ms apart by their own times. It is the difference between two loads of one
+round; the table has the median of all cases, and the lowest and highest case."""
 OURS, DELTA_RS, DELTA_SPARK = "`kafka2011 load`", "confluent-kafka, delta-rs", "Spark's Kafka source, delta-spark"
 UNLIKE = (
     ("a line", "the one field of an event, beside time, server and id", "text; nothing to decode", "the same"),
