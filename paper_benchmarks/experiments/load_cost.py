@@ -84,7 +84,7 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 def _messages(bench: Bench, case: Case) -> int:
     is_large = case.size_bytes >= 1000
-    return bench.sized(toy=2000, small=200_000 if is_large else 500_000, paper=2_000_000 if is_large else 5_000_000)
+    return bench.sized(toy=2000, small=1_000_000 if is_large else 2_000_000, paper=2_000_000 if is_large else 5_000_000)
 
 
 def _figures(samples: Sequence[Line]) -> dict[str, list[float]]:
