@@ -70,7 +70,9 @@ def encode(parts: Sequence[CountedPart]) -> bytes:
         ],
     }
     body = b"".join(column for columns in packed for column in columns)
-    return json.dumps(header, separators=(",", ":")).encode() + b"\n" + zlib.compress(body, 1)
+    compressor = zlib.compressobj(1, strategy=zlib.Z_RLE)  # packed numbers have runs, and repeat nothing else
+    packed_body = compressor.compress(body) + compressor.flush()
+    return json.dumps(header, separators=(",", ":")).encode() + b"\n" + packed_body
 
 
 def _pack(part: CountedPart) -> tuple[bytes, bytes, bytes]:
