@@ -44,22 +44,30 @@ class Copies:
         earlier, disk_id = self._disks.pop(replica.name, None), replica.disk_id
         if disk_id is not None:
             with suppress(OSError):  # there is no room for a copy
-                self._disks[replica.name] = _Copy(disk_id, self._copy(replica.logs))
+                self._disks[replica.name] = _Copy(disk_id, self.make(replica))
         if earlier is None:
             return False
-        goes_back = earlier.disk_id == disk_id and self._is_told(earlier.logs)
-        if goes_back:
-            _empty(replica.logs)
-            try:
-                shutil.copytree(earlier.logs, replica.logs, dirs_exist_ok=True)
-            except OSError:  # a small disk has no room for it
-                _empty(replica.logs)
-            note_all(replica.logs, replica.notes, replica.synced)
+        goes_back = earlier.disk_id == disk_id and self.replace(replica, earlier.logs)
         shutil.rmtree(earlier.logs)
         return goes_back
 
-    def lose_end(self, replica: ChaosReplica, pick: float) -> bool:
-        """Have a part of a log's last segment be gone that was on disk, and what the replica noted of that."""
+    def replace(self, replica: ChaosReplica, copy: Path) -> bool:
+        """Put a copy in the place of a disk, if anything tells that it lacks something; say whether that was done."""
+        goes_back = self._is_told(copy)
+        if goes_back:
+            _empty(replica.logs)
+            try:
+                shutil.copytree(copy, replica.logs, dirs_exist_ok=True)
+            except OSError:  # a small disk has no room for it
+                _empty(replica.logs)
+            note_all(replica.logs, replica.notes, replica.synced)
+        return goes_back
+
+    def lose_end(self, replica: ChaosReplica, pick: float, *, must_be_told: bool = True) -> bool:
+        """Have a part of a log's last segment be gone that was on disk, and what the replica noted of that.
+
+        It is left if nothing tells that it lacks something, unless another one leads all the while.
+        """
         known = KnownFile(replica.logs).load()
         segments = [path for path in _last_segments(replica.logs) if path.stat().st_size]
         if known is None or not segments:
@@ -67,7 +75,7 @@ class Copies:
         path = segments[int(pick * 983) % len(segments)]
         size = path.stat().st_size
         left = int(size * pick)
-        if not self._is_told(replica.logs, size - left):
+        if must_be_told and not self._is_told(replica.logs, size - left):
             return False
         os.truncate(path, left)
         KnownFile(replica.logs).store(Known(known.replica, known.epoch, seen=known.seen))
@@ -79,9 +87,10 @@ class Copies:
         known = KnownFile(logs).load()
         return known is not None and self._replicas.tells(known, _ends(logs) - lost_bytes)
 
-    def _copy(self, of: Path) -> Path:
+    def make(self, replica: ChaosReplica) -> Path:
+        """Return a copy of a disk as it is now; it must not be in use. Raises OSError."""
         self._made += 1
-        return shutil.copytree(of, self._directory / f"copy-{self._made}")
+        return shutil.copytree(replica.logs, self._directory / f"copy-{self._made}")
 
 
 class ZooKeeperCopy:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from integration.chaos.records import NO_KEY, MessageId, payload_of
+from integration.chaos.replica_clients import silent
 from kafka2011.admin.topic_changes import delete_topic
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
@@ -64,6 +66,12 @@ class RemadeTopic:
             except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
                 continue
             self.confirmed.add(message)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Have it send nothing in this block, but what is not confirmed soon."""
+        with silent([self._sending]):
+            yield
 
     def delete(self, client: ZkClient) -> bool:
         """Delete the topic, unless a batch is under way for long; say whether that was done, as far as is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from integration.chaos.account.ownership import find_double_ownership
@@ -16,7 +17,7 @@ from kafka2011.producer.producer import Producer
 from zk.child import stop_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -29,6 +30,7 @@ MEMBERS = {"current": ("lists", "fair"), "of-2011": ("one", "range")}
 BATCH = 20
 PAUSE_S = 0.1
 _CONFIRM_S = 90.0
+_PATIENCE_S = 2.0
 
 
 def producer_settings(zk_connect: str) -> dict[str, object]:
@@ -43,6 +45,17 @@ def producer_settings(zk_connect: str) -> dict[str, object]:
     }
 
 
+@contextmanager
+def silent(senders: Iterable[threading.Lock]) -> Iterator[None]:
+    """Hold the locks of senders in this block: each holds its own while it sends something."""
+    held = [lock for lock in senders if lock.acquire(timeout=_PATIENCE_S)]
+    try:
+        yield
+    finally:
+        for lock in held:
+            lock.release()
+
+
 class Producers:
     """Threads that send batches, each confirmed before the next; a context manager. `stop` ends them."""
 
@@ -50,25 +63,36 @@ class Producers:
         self.confirmed: set[MessageId] = set()
         self._zk_connect = zk_connect
         self._over = threading.Event()
+        self._sending = [threading.Lock() for _ in range(count)]
         self._threads = [
-            threading.Thread(target=self._run, args=(f"p{number}",), daemon=True) for number in range(count)
+            threading.Thread(target=self._run, args=(f"p{number}", lock), daemon=True)
+            for number, lock in enumerate(self._sending)
         ]
 
-    def _run(self, name: str) -> None:
+    def _run(self, name: str, sending: threading.Lock) -> None:
         number = 0
         with Producer(producer_settings(self._zk_connect)) as producer:
             while not self._over.wait(PAUSE_S):
-                sent: list[tuple[MessageId, Future[Sent]]] = []
-                for _ in range(BATCH):
-                    message = MessageId(name, number)
-                    sent.append((message, producer.send(TOPIC, payload_of(message, NO_KEY))))
-                    number += 1
-                for message, future in sent:
-                    try:
-                        future.result(_CONFIRM_S)
-                    except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
-                        continue
-                    self.confirmed.add(message)
+                with sending:
+                    self._send(producer, [MessageId(name, each) for each in range(number, number + BATCH)])
+                number += BATCH
+
+    def _send(self, producer: Producer, messages: list[MessageId]) -> None:
+        sent: list[tuple[MessageId, Future[Sent]]] = [
+            (message, producer.send(TOPIC, payload_of(message, NO_KEY))) for message in messages
+        ]
+        for message, future in sent:
+            try:
+                future.result(_CONFIRM_S)
+            except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
+                continue
+            self.confirmed.add(message)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Have them send nothing in this block, but what is not confirmed soon."""
+        with silent(self._sending):
+            yield
 
     def stop(self) -> None:
         """Let them end; what was sent is confirmed by then, or never."""

@@ -7,20 +7,23 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from integration.chaos import belief
 from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
-from integration.chaos.replica_set import BROKER_ID, LAG_MS, SESSION_MS
+from integration.chaos.replica_set import BROKER_ID, LAG_MS, LEADER_SHARE, ON_ITS_WAY_S, SESSION_MS, launch, wait_for
 from kafka2011.admin.replicas import candidates, elect
 from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from integration.chaos.going_back import Copies, ZooKeeperCopy
     from integration.chaos.power_cut import Tail
     from integration.chaos.remade_topic import RemadeTopic
+    from integration.chaos.replica_clients import Producers
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
+    from integration.chaos.replica_watch import ReplicaWatch
     from integration.chaos.schedule import Fault
 
 WEIGHTS: Mapping[str, float] = {
@@ -44,6 +47,7 @@ WEIGHTS: Mapping[str, float] = {
     "bit flip": 2,
     "topic deleted": 2,
     "init again": 1,
+    **belief.WEIGHTS,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
 LASTS_S: Mapping[str, tuple[float, float]] = {
@@ -64,39 +68,40 @@ LASTS_S: Mapping[str, tuple[float, float]] = {
     "bit": (0.0, 0.0),
     "topic": (0.0, 0.0),
     "init": (0.0, 3.0),
+    **belief.LASTS_S,
 }
 ZOOKEEPER = "zookeeper"
-_LEADER_SHARE = 0.6
-_ON_ITS_WAY_S = 0.5
-"""How long what somebody sent before its end may take to arrive at ZooKeeper."""
 _SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
-_LOOK_S = 0.05
 _POWER_SHARE = 0.5
 _COPY_SHARE = 0.4
 """Of the times at which ZooKeeper would be put back, it is copied."""
 _OUTRUN_S = LAG_MS / 1000 / 2
-_WAIT_S = 4 * SESSION_MS / 1000
 
 
 class ReplicaFaults(Faults):
     """The faults that replicas may suffer."""
 
     def __init__(
-        self, replicas: ReplicaSet, copies: Copies, zookeeper: ZooKeeperCopy, remade_topic: RemadeTopic
+        self,
+        replicas: ReplicaSet,
+        copies: Copies,
+        zookeeper: ZooKeeperCopy,
+        remade_topic: RemadeTopic,
+        watch: ReplicaWatch,
+        producers: Producers,
     ) -> None:
         self._replicas = replicas
         self._copies = copies
         self._remade_topic = remade_topic
         self._zookeeper = zookeeper
-        self._leader = replicas.leader()
+        self.leader = replicas.leader()
+        self.belief = belief.BeliefFaults(self, replicas, copies, watch, (producers, remade_topic))
         kinds = {
-            "kill": lambda fault: self.ended(self._choose(fault), lambda replica: replica.kill()),
-            "stop": lambda fault: self.ended(self._choose(fault), lambda replica: replica.stop()),
-            "power cut": lambda fault: self.ended(
-                self._choose(fault), lambda replica: replica.lose_power(_tail(fault))
-            ),
+            "kill": lambda fault: self.ended(self.choose(fault), lambda replica: replica.kill()),
+            "stop": lambda fault: self.ended(self.choose(fault), lambda replica: replica.stop()),
+            "power cut": lambda fault: self.ended(self.choose(fault), lambda replica: replica.lose_power(_tail(fault))),
             "power cut of all": self._cut_power_of_all,
-            "pause": lambda fault: self.paused(self._choose(fault)),
+            "pause": lambda fault: self.paused(self.choose(fault)),
             "wipe": self._wipe,
             "disk full": lambda _: self.filled(replicas.all.values()),
             "link": self._link,
@@ -112,20 +117,21 @@ class ReplicaFaults(Faults):
             "bit flip": self._flip,
             "topic deleted": self._delete_topic,
             "init again": self._init_again,
+            **self.belief.kinds,
         }
         super().__init__(kinds, replicas.all.values())
 
     def begin(self, fault: Fault) -> Begun | None:
         """Begin a fault; None when there is nobody left who could suffer it."""
         if ZOOKEEPER not in self.suffering:
-            self._leader = self._replicas.leader()
+            self.leader = self._replicas.leader()
         return super().begin(fault)
 
     def role_of(self, begun: Begun) -> str:
         """Say of whom a fault is, if it is of one replica: of the leader, as far as is known, or a follower."""
         if len(begun.whom) != 1 or begun.whom[0] == ZOOKEEPER:
             return ""
-        return " of the leader" if begun.whom[0] == self._leader else " of a follower"
+        return " of the leader" if begun.whom[0] == self.leader else " of a follower"
 
     # Processes and disks -----------------------------------------------------------------------------------------
 
@@ -137,10 +143,10 @@ class ReplicaFaults(Faults):
             each.kill()
         for each in every:
             each.lose_power(_tail(fault))
-        return Begun(tuple(each.name for each in every), lambda: _launch(every))
+        return Begun(tuple(each.name for each in every), lambda: launch(every))
 
     def _wipe(self, fault: Fault) -> Begun | None:
-        replica = self._choose(fault)
+        replica = self.choose(fault)
         if replica is None or ZOOKEEPER in self.suffering:
             return None
         replica.kill()
@@ -149,7 +155,7 @@ class ReplicaFaults(Faults):
 
     def _lose_disk(self, replica: ChaosReplica) -> bool:
         """Empty the disk of a replica that has ended, if another one in sync has all that it had."""
-        time.sleep(_ON_ITS_WAY_S)
+        time.sleep(ON_ITS_WAY_S)
         may_be_lost = bool(self._replicas.sound() - {replica.name})
         if may_be_lost:
             replica.lose_disk()
@@ -157,17 +163,17 @@ class ReplicaFaults(Faults):
 
     def _hurt(self, fault: Fault, hurt: Callable[[ChaosReplica], bool]) -> Begun | None:
         """Hurt the disk of a replica that has ended, if another one in sync has all that it had."""
-        replica = self._choose(fault)
+        replica = self.choose(fault)
         if replica is None or ZOOKEEPER in self.suffering:
             return None
         replica.kill()
-        time.sleep(_ON_ITS_WAY_S)
+        time.sleep(ON_ITS_WAY_S)
         if self._replicas.sound() - {replica.name} and hurt(replica):
             self._replicas.gone_back.add(replica.name)
 
         def undo() -> None:
             replica.launch()
-            _wait(lambda: replica.name not in self._replicas.gone_back & self._replicas.read_in_sync())
+            wait_for(lambda: replica.name not in self._replicas.gone_back & self._replicas.read_in_sync())
             with suppress(ZkUnavailable):
                 self._replicas.sound()
 
@@ -175,7 +181,7 @@ class ReplicaFaults(Faults):
 
     def _flip(self, fault: Fault) -> Begun | None:
         """Turn over a bit at a follower, if all others have good bytes: it repairs that by one of them."""
-        replica = self._choose(fault, leader_share=0)
+        replica = self.choose(fault, leader_share=0)
         if replica is None or ZOOKEEPER in self.suffering or self._replicas.sound() != set(self._replicas.all):
             return None
         flip = replica.flip_closed(fault.pick)
@@ -185,7 +191,7 @@ class ReplicaFaults(Faults):
         return Begun((replica.name,), lambda: None)
 
     def _forbid_files(self, fault: Fault) -> Begun | None:
-        replica = self._choose(fault)
+        replica = self.choose(fault)
         if replica is None:
             return None
         replica.forbid_files()
@@ -196,8 +202,8 @@ class ReplicaFaults(Faults):
 
         The one that led last is started first, as docs/operations.md says.
         """
-        leader = self._leader
-        if not self._are_well():
+        leader = self.leader
+        if not self.are_well():
             return None
         if fault.pick < _COPY_SHARE:
             self._zookeeper.renew()
@@ -205,20 +211,20 @@ class ReplicaFaults(Faults):
         every = list(self._replicas.all.values())
         follower = next(each for each in every if each.name != leader)
         follower.kill()
-        _wait(lambda: follower.name not in self._replicas.read_in_sync())
-        time.sleep(_ON_ITS_WAY_S)
+        wait_for(lambda: follower.name not in self._replicas.read_in_sync())
+        time.sleep(ON_ITS_WAY_S)
         for each in every:
             each.kill()
         self._replicas.zookeeper.kill()
-        time.sleep(_ON_ITS_WAY_S + SESSION_MS / 1000)
+        time.sleep(ON_ITS_WAY_S + SESSION_MS / 1000)
         self._zookeeper.put_back()
         self._replicas.connect()
         self._replicas.all[leader].launch()
-        _wait(lambda: self._replicas.has_joined(leader))
+        wait_for(lambda: self._replicas.has_joined(leader))
 
         def undo() -> None:
-            _launch(every)
-            _wait(self._is_proposed_elected)  # or nobody has seen more than the copy has
+            launch(every)
+            wait_for(self._is_proposed_elected)  # or nobody has seen more than the copy has
 
         return Begun((*self._replicas.all, ZOOKEEPER), undo)
 
@@ -230,18 +236,18 @@ class ReplicaFaults(Faults):
 
     def _init_again(self, fault: Fault) -> Begun | None:
         """Forget the replicas, and begin anew with the leader's disk; an empty and a used directory are refused."""
-        leader = self._leader
-        if not self._are_well() or self._replicas.sound() != set(self._replicas.all):
+        leader = self.leader
+        if not self.are_well() or self._replicas.sound() != set(self._replicas.all):
             return None
         every = list(self._replicas.all.values())
         for each in every:
             each.kill()
-        if not _wait(self._replicas.are_forgotten):
-            return Begun(tuple(self._replicas.all), lambda: _launch(every))
+        if not wait_for(self._replicas.are_forgotten):
+            return Begun(tuple(self._replicas.all), lambda: launch(every))
         other = every[int(fault.pick * 997) % len(every)]
         self._replicas.begin_again(leader, other.name)
         self._replicas.all[leader].launch()
-        return Begun(tuple(self._replicas.all), lambda: _launch(every))
+        return Begun(tuple(self._replicas.all), lambda: launch(every))
 
     def _is_proposed_elected(self) -> bool:
         """Elect whoever is proposed, once all are there; those that only the copy has go with their sessions."""
@@ -255,7 +261,7 @@ class ReplicaFaults(Faults):
 
     def _slow(self, fault: Fault) -> Begun | None:
         """Let a follower run for a part of the time only."""
-        replica = self._choose(fault, leader_share=0)
+        replica = self.choose(fault, leader_share=0)
         if replica is None:
             return None
         over = threading.Event()
@@ -286,16 +292,16 @@ class ReplicaFaults(Faults):
 
     def _link(self, fault: Fault) -> Begun | None:
         mode, ways = Mode(fault.mode), tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
-        replica = self._choose(fault, leader_share=0 if fault.between == "follower-leader" else _LEADER_SHARE)
+        replica = self.choose(fault, leader_share=0 if fault.between == "follower-leader" else LEADER_SHARE)
         if replica is None:
             return None
         if fault.between == "follower-leader":
-            return self._turn(f"clients to {self._leader}", mode, ways, replica, only=replica)
+            return self.turn(f"clients to {self.leader}", mode, ways, replica, only=replica)
         if fault.between == "all-leader":
-            return self._turn(f"clients to {replica.name}", mode, ways, replica)
-        return self._turn(f"{replica.name} to zookeeper", mode, ways, replica)
+            return self.turn(f"clients to {replica.name}", mode, ways, replica)
+        return self.turn(f"{replica.name} to zookeeper", mode, ways, replica)
 
-    def _turn(
+    def turn(
         self, name: str, mode: Mode, ways: tuple[Way, ...], replica: ChaosReplica, only: ChaosReplica | None = None
     ) -> Begun:
         link = self._replicas.links.every[name]
@@ -306,33 +312,33 @@ class ReplicaFaults(Faults):
 
     def _leave_behind(self, fault: Fault) -> Begun | None:
         """Cut a follower off until it is out of sync, and then let all others end: it must not lead."""
-        leader = self._replicas.all[self._leader]
-        if not leader.running or not self._are_well():
+        leader = self._replicas.all[self.leader]
+        if not leader.running or not self.are_well():
             return None
-        follower = self._choose(fault, leader_share=0)
+        follower = self.choose(fault, leader_share=0)
         if follower is None:
             return None
-        cut = self._turn(f"clients to {leader.name}", Mode.CUT, tuple(Way), follower, only=follower)
-        _wait(lambda: follower.name not in self._replicas.read_in_sync())
+        cut = self.turn(f"clients to {leader.name}", Mode.CUT, tuple(Way), follower, only=follower)
+        wait_for(lambda: follower.name not in self._replicas.read_in_sync())
         others = [each for each in self._replicas.all.values() if each is not follower]
         for each in others:
             each.kill()
 
         def undo() -> None:
-            _launch(others)
+            launch(others)
             cut.undo()
 
         return Begun(tuple(self._replicas.all), undo)
 
     def _outrun(self, fault: Fault) -> Begun | None:
         """Let nothing come to a follower that is in sync, and then let all others end: it may lead."""
-        leader = self._replicas.all[self._leader]
-        if not leader.running or not self._are_well():
+        leader = self._replicas.all[self.leader]
+        if not leader.running or not self.are_well():
             return None
-        follower = self._choose(fault, leader_share=0)
+        follower = self.choose(fault, leader_share=0)
         if follower is None:
             return None
-        frozen = self._turn(f"clients to {leader.name}", Mode.FROZEN, tuple(Way), follower, only=follower)
+        frozen = self.turn(f"clients to {leader.name}", Mode.FROZEN, tuple(Way), follower, only=follower)
         time.sleep(_OUTRUN_S)
         others = [each for each in self._replicas.all.values() if each is not follower]
         for each in others:
@@ -341,13 +347,13 @@ class ReplicaFaults(Faults):
             for each in others:
                 each.lose_power(_tail(fault))
         frozen.undo()
-        return Begun(tuple(each.name for each in others), lambda: _launch(others))
+        return Begun(tuple(each.name for each in others), lambda: launch(others))
 
     def _wipe_alone(self, fault: Fault) -> Begun | None:
         """Let all end, and start one of them without its disk: its name must not be enough to lead."""
-        if not self._are_well():
+        if not self.are_well():
             return None
-        replica = self._choose(fault)
+        replica = self.choose(fault)
         if replica is None:
             return None
         every = list(self._replicas.all.values())
@@ -355,18 +361,18 @@ class ReplicaFaults(Faults):
             each.kill()
         if self._lose_disk(replica):
             replica.launch()
-        return Begun(tuple(self._replicas.all), lambda: _launch(every))
+        return Begun(tuple(self._replicas.all), lambda: launch(every))
 
-    def _are_well(self) -> bool:
+    def are_well(self) -> bool:
         """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
-        return not self.suffering and _wait(lambda: self._replicas.read_in_sync() == set(self._replicas.all))
+        return not self.suffering and wait_for(lambda: self._replicas.read_in_sync() == set(self._replicas.all))
 
     # Choices -----------------------------------------------------------------------------------------------------
 
-    def _choose(self, fault: Fault, leader_share: float = _LEADER_SHARE) -> ChaosReplica | None:
+    def choose(self, fault: Fault, leader_share: float = LEADER_SHARE) -> ChaosReplica | None:
         """Return the leader, in a share of the cases, or a follower; None if there is nobody who runs unharmed."""
         able = [each for each in self.able(self._replicas.all.values()) if each.running]
-        leader = next((each for each in able if each.name == self._leader), None)
+        leader = next((each for each in able if each.name == self.leader), None)
         if fault.pick < leader_share and leader is not None:
             return leader
         followers = [each for each in able if each is not leader]
@@ -375,19 +381,3 @@ class ReplicaFaults(Faults):
 
 def _tail(fault: Fault) -> Tail:
     return TAILS[int(fault.pick * 991) % len(TAILS)]
-
-
-def _wait(condition: Callable[[], bool]) -> bool:
-    """Wait a moment for a condition, and say whether it has come true."""
-    ends_s = time.monotonic() + _WAIT_S
-    is_true = False
-    while not is_true and time.monotonic() < ends_s:
-        with suppress(ZkUnavailable):
-            is_true = condition()
-        time.sleep(_LOOK_S)
-    return is_true
-
-
-def _launch(replicas: Sequence[ChaosReplica]) -> None:
-    for each in replicas:
-        each.launch()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Self
+
+import psutil
 
 from integration.chaos.broker import ChaosBroker
 from integration.chaos.links import Links
@@ -13,18 +16,21 @@ from integration.chaos.power_cut import lose_unsynced
 from integration.chaos.step_clock import build_step_clock
 from kafka2011.admin.replicas import ReplicaChangeError, begin_replicas, remove_replicas
 from kafka2011.admin.topics import create_topic
+from kafka2011.log.segment import find_segment_files
 from kafka2011.replica.known_file import KnownFile
 from kafka2011.replica.state import ReadableFloor, ReplicaState, Wait, choose_role
 from tests.support.waiting import eventually
+from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.child import stop_all
 from zk.connecting import connect
 from zk.errors import ZkUnavailable
 from zk.local_zookeeper import LocalZooKeeper
+from zk.nodes import Nodes
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from integration.chaos.power_cut import Tail
@@ -36,6 +42,12 @@ TOPIC = "chaos-1"
 PARTITIONS = 4
 SESSION_MS = 2000
 LAG_MS = 1000
+LEADER_SHARE = 0.6
+"""Of the faults of a single replica, as many are the leader's."""
+ON_ITS_WAY_S = 0.5
+"""How long what somebody sent before its end may take to arrive at ZooKeeper."""
+_WAIT_S = 4 * SESSION_MS / 1000
+_LOOK_S = 0.02
 _SETTINGS = {
     "num.partitions": PARTITIONS,
     "log.file.size": 300_000,
@@ -86,6 +98,21 @@ class ChaosReplica(ChaosBroker):
         """End it, and let what it has not brought to disk vanish."""
         self.kill()
         lose_unsynced(self.logs, self.notes, self.synced, tail)
+
+    def kill_with_watchdog(self) -> None:
+        """End it as a machine does that dies: its session lasts until it times out."""
+        for child in psutil.Process(self.process.pid).children():
+            child.kill()
+        self.kill()
+
+    def ends(self) -> dict[int, int]:
+        """Return where its log of each partition ends, by what is on disk."""
+        found = {}
+        for directory in self.logs.glob(f"{TOPIC}-*"):
+            files = find_segment_files(directory)
+            if files:
+                found[int(directory.name.rpartition("-")[2])] = files[-1][0] + files[-1][1].stat().st_size
+        return found
 
     def flip_closed(self, pick: float) -> Flip | None:
         """Turn over a bit in a closed segment, as it is on disk; None if it has none."""
@@ -184,6 +211,20 @@ class ReplicaSet:
         member, known = self._registry.read().members.get(name), KnownFile(self.all[name].logs).load()
         return member is not None and known is not None and member.seen == known.newest_seen.text
 
+    def session_of(self, name: str) -> int | None:
+        """Return which session says that a replica lives; None if none does, as far as is known."""
+        node = None
+        with suppress(ZkUnavailable):
+            node = Nodes(self.client).get(paths.replica_member(BROKER_ID, name))
+        return None if node is None else node.owner
+
+    def leader_by_state(self) -> str:
+        """Return who leads by the state, also before it is registered; an empty text if nobody, or if it is unknown."""
+        leads = None
+        with suppress(ZkUnavailable):
+            leads = self.state().leader
+        return "" if leads is None else leads.name
+
     def tells(self, known: Known, has_bytes: int) -> bool:
         """Say whether what is in ZooKeeper tells of a disk that it lacks something, if it is in sync."""
         nodes, me = self._registry.read(), known.replica
@@ -272,3 +313,20 @@ class ReplicaSet:
         self.heal()  # or else nobody ends in order
         stop_all(each.process for each in self.all.values())
         self._stack.close()
+
+
+def wait_for(condition: Callable[[], bool], most_s: float = _WAIT_S) -> bool:
+    """Wait a moment for a condition, and say whether it has come true."""
+    ends_s = time.monotonic() + most_s
+    is_true = False
+    while not is_true and time.monotonic() < ends_s:
+        with suppress(ZkUnavailable):
+            is_true = condition()
+        time.sleep(_LOOK_S)
+    return is_true
+
+
+def launch(replicas: Iterable[ChaosReplica]) -> None:
+    """Start replicas, without waiting for them."""
+    for each in replicas:
+        each.launch()

@@ -87,7 +87,7 @@ def suffer(
             f"{name} ended by itself: {said}" for name, said, was_ready in executor.revive() if was_ready
         ]
         passed_s = now_s() - started_s
-        if passed_s >= seconds or account.problems or watch.problems:
+        if passed_s >= seconds or account.problems or watch.problems or executor.belief.lacking:
             break
         if moment is None or moment.begun is None:
             continue
@@ -98,6 +98,7 @@ def suffer(
         how = f" {fault.between} {fault.mode} {fault.ways}" if fault.kind == "link" else ""
         say(f"{passed_s:6.1f} s  {fault.kind}{how} of {whom} for {fault.lasts_s:.1f} s")
         account.faults[f"{fault.kind}{f' {fault.mode}' if fault.mode else ''}{executor.role_of(moment.begun)}"] += 1
+    account.problems += executor.belief.lacking
     executor.end_all()
 
 
@@ -179,7 +180,7 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
         copies = directory / "copies"
         copies.mkdir(exist_ok=True)
         zookeeper = ZooKeeperCopy(replicas.zookeeper, replicas.zookeeper_data, copies / "zookeeper")
-        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper, remade_topic)
+        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper, remade_topic, watch, producers)
         suffer(executor, faults, seconds, account, watch, lambda text: _say(events.write, text))
         replicas.heal()
         try:
@@ -223,7 +224,8 @@ def main(arguments: list[str] | None = None) -> int:
     if account.problems:
         sys.stdout.write(f"  all is in {directory}\n")
         return 1
-    shutil.rmtree(directory)
+    if not options.keep:
+        shutil.rmtree(directory)
     return 0
 
 
@@ -236,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
     parser.add_argument("--plant", choices=list(replica_defects()), metavar="DEFECT", help="what all replicas do wrong")
     parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/replicas-SEED)")
+    parser.add_argument("--keep", action="store_true", help="keep it also when nothing is wrong")
     return parser
 
 

@@ -52,7 +52,7 @@ class Replicas:
 
 def faults_of(replicas: Replicas) -> ReplicaFaults:
     unused = cast("Any", None)
-    return ReplicaFaults(cast("ReplicaSet", replicas), unused, unused, unused)
+    return ReplicaFaults(cast("ReplicaSet", replicas), unused, unused, unused, unused, unused)
 
 
 def test_every_kind_of_fault_is_known() -> None:
