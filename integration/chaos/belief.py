@@ -16,7 +16,6 @@ from integration.chaos.faults import Begun
 from integration.chaos.links import Mode, Way
 from integration.chaos.records import NO_KEY, MessageId, payload_of
 from integration.chaos.replica_set import (
-    LAG_MS,
     LEADER_SHARE,
     ON_ITS_WAY_S,
     PARTITIONS,
@@ -51,7 +50,7 @@ _RETURN_S = 15.0
 """How long a replica may take to come back, and to be in sync again."""
 _LONGEST_TRUST_S = 0.5
 """For so long at most others keep their disks after a replica is in sync again."""
-_ASKED_S = LAG_MS / 1000 / 2
+_ASKED_S = 0.7
 """How long a follower's last request is held back before it ends: it has asked by then, and is still in sync."""
 _MACHINE_SHARE = 2 / 3
 """Of the replicas that have lost an end, as many are machines that have died."""

@@ -52,6 +52,36 @@ PLANTINGS: Mapping[str, Planting] = {
 """The defects of tests/planted/chaos.toml."""
 
 
+LOSING: tuple[str, ...] = (
+    "a replica flushes nothing",
+    "a disk with less than the floor leads",
+    "a disk that has not seen a settled epoch leads",
+    "a longer disk of another line leads",
+    "a leader does not know which connection a follower asks by",
+    "a request of one who went away since is heard",
+    "what one who went away has said still counts",
+    "what a follower said by an older connection still counts",
+    "a request of an older connection is heard",
+    "a deletion is carried out again",
+    "an epoch is not stored before it is acted on",
+    "a state that went back is acted on",
+    "a topic is deleted again for the same request",
+    "a broker that has failed goes on",
+    "a write of the state that was not answered counts as refused",
+    "who leads no more leaves clients connected",
+    "one that has gone back follows before it is put out",
+    "who has less than can be read stays in sync",
+    "the readable end moves before all in sync are known to have the epoch",
+    "what clients may have read is cut where it differs",
+    "a follower deletes segments by itself",
+    "a follower does not check what its leader gives",
+)
+"""Of the defects that replicas may have, those that can lose or change what was confirmed.
+
+They are of state that goes back, and of the order of what a broker does.
+"""
+
+
 def plant(process: str) -> None:
     """Have the defect that the environment names, for good, if it is one of this kind of process."""
     name = os.environ.get(VARIABLE, "")

@@ -11,7 +11,7 @@ from integration.chaos import belief
 from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
-from integration.chaos.replica_set import BROKER_ID, LAG_MS, LEADER_SHARE, ON_ITS_WAY_S, SESSION_MS, launch, wait_for
+from integration.chaos.replica_set import BROKER_ID, LEADER_SHARE, ON_ITS_WAY_S, SESSION_MS, launch, wait_for
 from kafka2011.admin.replicas import candidates, elect
 from zk.errors import ZkUnavailable
 
@@ -75,7 +75,7 @@ _SLOW_STOPS_S, _SLOW_RUNS_S = 0.4, 0.1
 _POWER_SHARE = 0.5
 _COPY_SHARE = 0.4
 """Of the times at which ZooKeeper would be put back, it is copied."""
-_OUTRUN_S = LAG_MS / 1000 / 2
+_OUTRUN_SHARE = 1 / 2
 
 
 class ReplicaFaults(Faults):
@@ -339,7 +339,7 @@ class ReplicaFaults(Faults):
         if follower is None:
             return None
         frozen = self.turn(f"clients to {leader.name}", Mode.FROZEN, tuple(Way), follower, only=follower)
-        time.sleep(_OUTRUN_S)
+        time.sleep(self._replicas.lag_ms / 1000 * _OUTRUN_SHARE)
         others = [each for each in self._replicas.all.values() if each is not follower]
         for each in others:
             each.kill()

@@ -41,7 +41,8 @@ BROKER_ID = 0
 TOPIC = "chaos-1"
 PARTITIONS = 4
 SESSION_MS = 2000
-LAG_MS = 1000
+LAGS_MS = (1000, 4000)
+"""How long a follower may be behind, by the seed: an end of one that has gone is noticed before that, or after it."""
 LEADER_SHARE = 0.6
 """Of the faults of a single replica, as many are the leader's."""
 ON_ITS_WAY_S = 0.5
@@ -53,7 +54,6 @@ _SETTINGS = {
     "log.file.size": 300_000,
     "zk.sessiontimeout.ms": SESSION_MS,
     "zk.connectiontimeout.ms": 30_000,
-    "replica.lag.time.max.ms": LAG_MS,
     "replica.address.gap.ms": 100,
     "log.scrub.interval.hours": 0.001,
     "log.cleanup.interval.mins": 1 / 60,
@@ -82,9 +82,15 @@ class ChaosReplica(ChaosBroker):
     """One of them; `number` is its place among them, for an address of its own."""
 
     def __init__(
-        self, name: str, number: int, directory: Path, zk_connect: str, links: Links, step_clock: Path | None
+        self,
+        name: str,
+        number: int,
+        directory: Path,
+        links: Links,
+        step_clock: Path | None,
+        settings: dict[str, object],
     ) -> None:
-        settings = {"zk.connect": zk_connect, **_SETTINGS, "replica.name": name}
+        settings = {**_SETTINGS, **settings, "replica.name": name}
         super().__init__(BROKER_ID, directory, settings, links, step_clock, name=name, host=f"127.0.3.{number + 1}")
         self.direct_port = int(self._usual["port"])
 
@@ -152,10 +158,11 @@ class ReplicaSet:
     """All of them; a context manager. The first one begins, and all are in sync before anything happens.
 
     The one called `small` has a small disk, where it may be mounted. `clocks_s` says by how much each wall clock is off
-    from the beginning, where there is a compiler.
+    from the beginning, where there is a compiler. A follower may be behind by `lag_ms`.
     """
 
-    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int) -> None:
+    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int, lag_ms: int) -> None:
+        self.lag_ms = lag_ms
         self._stack = ExitStack()
         self._directory = directory
         self._clocks_s = clocks_s
@@ -184,7 +191,9 @@ class ReplicaSet:
         step_clock = build_step_clock(self._directory)
         for number, (name, off_s) in enumerate(zip("abcdefg", self._clocks_s, strict=False)):
             link = self.links.add(f"{name} to zookeeper", (host, int(port)))
-            replica = self.all[name] = ChaosReplica(name, number, self._directory, link.address, self.links, step_clock)
+            settings = {"zk.connect": link.address, "replica.lag.time.max.ms": self.lag_ms}
+            replica = ChaosReplica(name, number, self._directory, self.links, step_clock, settings)
+            self.all[name] = replica
             replica.clock.step(off_s)
             self._stack.callback(replica.stop_for_good)
             if number == self._small:

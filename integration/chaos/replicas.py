@@ -28,7 +28,7 @@ from integration.chaos.records import Place, identify
 from integration.chaos.remade_topic import RemadeTopic
 from integration.chaos.replica_clients import Members, Producers, producer_settings
 from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFaults
-from integration.chaos.replica_set import BROKER_ID, TOPIC, ReplicaSet
+from integration.chaos.replica_set import BROKER_ID, LAGS_MS, TOPIC, ReplicaSet
 from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
 from kafka2011.message.message_set import decode
@@ -171,7 +171,7 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
     directory.mkdir(parents=True, exist_ok=True)
     with (
         (directory / "events").open("w", buffering=1) as events,
-        ReplicaSet(directory / "processes", clocks_of(seed, count), seed % count) as replicas,
+        ReplicaSet(directory / "processes", clocks_of(seed, count), seed % count, LAGS_MS[seed % 2]) as replicas,
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         RemadeTopic(producer_settings(replicas.zk_connect)) as remade_topic,
