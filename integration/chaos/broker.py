@@ -115,9 +115,9 @@ class ChaosBroker(LocalBroker):
 
     # The disk ----------------------------------------------------------------------------------------------------
 
-    def mount_small_disk(self) -> bool:
+    def mount_small_disk(self, size_bytes: int = SMALL_DISK_BYTES) -> bool:
         """Put the logs on a small file system of their own; False where nothing may be mounted."""
-        command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(self.disk)]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(self.disk)]
         self._mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
         self.logs.mkdir(exist_ok=True)
         return self._mounted

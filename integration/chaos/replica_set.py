@@ -157,12 +157,13 @@ class ChaosReplica(ChaosBroker):
 class ReplicaSet:
     """All of them; a context manager. The first one begins, and all are in sync before anything happens.
 
-    The one called `small` has a small disk, where it may be mounted. `clocks_s` says by how much each wall clock is off
-    from the beginning, where there is a compiler. A follower may be behind by `lag_ms`.
+    The one called `small` has a disk of only `small_bytes`, where it may be mounted. `clocks_s` says by how much each
+    wall clock is off from the beginning, where there is a compiler. A follower may be behind by `lag_ms`.
     """
 
-    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int, lag_ms: int) -> None:
+    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int, small_bytes: int, lag_ms: int) -> None:
         self.lag_ms = lag_ms
+        self._small_bytes = small_bytes
         self._stack = ExitStack()
         self._directory = directory
         self._clocks_s = clocks_s
@@ -197,7 +198,7 @@ class ReplicaSet:
             replica.clock.step(off_s)
             self._stack.callback(replica.stop_for_good)
             if number == self._small:
-                replica.mount_small_disk()
+                replica.mount_small_disk(self._small_bytes)
         client = self.connect()
         begun = KnownFile(self.all["a"].logs).load_or_begin("a").replica
         self._registry.begin(ReplicaState.first(begun).text)

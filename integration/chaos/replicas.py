@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from integration.chaos.broker import clear
+from integration.chaos.broker import SMALL_DISK_BYTES, clear
 from integration.chaos.defects import announced, replica_defects
 from integration.chaos.faults import now_s
 from integration.chaos.going_back import Copies, ZooKeeperCopy
@@ -46,6 +46,8 @@ PRODUCERS = 2
 PATIENCE_S = 60.0
 SHORT_PATIENCE_S = 10.0
 YEAR_OFF_S = 400 * 86_400.0
+_SMALL_DISK_S = 600.0
+"""For so long a small disk has room for what is sent."""
 _COMPLAINT = "Traceback (most recent call last)"
 _DID_NOT_START = "Fatal Python error: init_import_site"
 """What Python itself says, with a traceback, where it may open no file."""
@@ -169,9 +171,12 @@ def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[s
     account = Account()
     faults = draw_schedule(seed, seconds, kinds, LINKS, LASTS_S)
     directory.mkdir(parents=True, exist_ok=True)
+    small_bytes = int(SMALL_DISK_BYTES * max(1.0, seconds / _SMALL_DISK_S))
     with (
         (directory / "events").open("w", buffering=1) as events,
-        ReplicaSet(directory / "processes", clocks_of(seed, count), seed % count, LAGS_MS[seed % 2]) as replicas,
+        ReplicaSet(
+            directory / "processes", clocks_of(seed, count), seed % count, small_bytes, LAGS_MS[seed % 2]
+        ) as replicas,
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         RemadeTopic(producer_settings(replicas.zk_connect)) as remade_topic,
