@@ -49,8 +49,8 @@ YEAR_OFF_S = 400 * 86_400.0
 _SMALL_DISK_S = 600.0
 """For so long a small disk has room for what is sent."""
 _COMPLAINT = "Traceback (most recent call last)"
-_DID_NOT_START = "Fatal Python error: init_import_site"
-"""What Python itself says, with a traceback, where it may open no file."""
+_DID_NOT_START = "Fatal Python error: init_"
+"""What Python itself says, with a traceback, where it may open no file while it starts."""
 
 
 @dataclass
