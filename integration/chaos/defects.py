@@ -66,9 +66,6 @@ LOSING: tuple[str, ...] = (
     "an epoch is not stored before it is acted on",
     "a state that went back is acted on",
     "a topic is deleted again for the same request",
-    "a broker that has failed goes on",
-    "a write of the state that was not answered counts as refused",
-    "who leads no more leaves clients connected",
     "one that has gone back follows before it is put out",
     "who has less than can be read stays in sync",
     "the readable end moves before all in sync are known to have the epoch",
@@ -78,7 +75,8 @@ LOSING: tuple[str, ...] = (
 )
 """Of the defects that replicas may have, those that can lose or change what was confirmed.
 
-They are of state that goes back, and of the order of what a broker does.
+They are of state that goes back, and of the order of what a broker does. Not among them is what another rule still
+prevents: a leader that takes sends without its lease cannot confirm them, since no follower hears it in a later epoch.
 """
 
 

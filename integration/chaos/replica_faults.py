@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from integration.chaos import belief
+from integration.chaos.cluster import READY
 from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
@@ -191,8 +192,9 @@ class ReplicaFaults(Faults):
         return Begun((replica.name,), lambda: None)
 
     def _forbid_files(self, fault: Fault) -> Begun | None:
+        """Let a replica open no file, unless it has only begun to start: Python itself would end."""
         replica = self.choose(fault)
-        if replica is None:
+        if replica is None or READY not in replica.output():
             return None
         replica.forbid_files()
         return Begun((replica.name,), replica.allow_files)
