@@ -255,9 +255,13 @@ class BeliefFaults:
             wait_for(lambda: leader.ends().get(partition, 0) > due, _ASKED_S)
 
     def _start_alone(self, replica: ChaosReplica) -> Begun:
+        epoch_before, _ = self._replicas.lead_by_state()
         replica.launch()
 
         def undo() -> None:
+            epoch, leader = self._replicas.lead_by_state()
+            if 0 < epoch_before < epoch and leader == replica.name in self._replicas.gone_back:
+                self.lacking.append(f"{replica.name} leads, and ZooKeeper tells that its disk has gone back")
             launch(self._every)
             wait_for(lambda: replica.name not in self._replicas.gone_back & self._replicas.read_in_sync())
             with suppress(ZkUnavailable):
@@ -269,7 +273,7 @@ class BeliefFaults:
         """Return the leader, in a share of the cases, or a follower, if all are in sync and nobody suffers anything."""
         if not self._faults.are_well() or self._replicas.sound() != set(self._replicas.all):
             return None
-        self._faults.leader = self._replicas.leader_by_state() or self._faults.leader
+        self._faults.leader = self._replicas.lead_by_state()[1] or self._faults.leader
         return self._faults.choose(fault, leader_share)
 
 

@@ -228,12 +228,12 @@ class ReplicaSet:
             node = Nodes(self.client).get(paths.replica_member(BROKER_ID, name))
         return None if node is None else node.owner
 
-    def leader_by_state(self) -> str:
-        """Return who leads by the state, also before it is registered; an empty text if nobody, or if it is unknown."""
-        leads = None
+    def lead_by_state(self) -> tuple[int, str]:
+        """Return the epoch and who leads in it, also before it is registered; 0 and no name if that is unknown."""
+        state = None
         with suppress(ZkUnavailable):
-            leads = self.state().leader
-        return "" if leads is None else leads.name
+            state = self.state()
+        return (0, "") if state is None else (state.epoch, "" if state.leader is None else state.leader.name)
 
     def tells(self, known: Known, has_bytes: int) -> bool:
         """Say whether what is in ZooKeeper tells of a disk that it lacks something, if it is in sync."""

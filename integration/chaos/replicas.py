@@ -98,8 +98,8 @@ def suffer(
         how = f" {fault.between} {fault.mode} {fault.ways}" if fault.kind == "link" else ""
         say(f"{passed_s:6.1f} s  {fault.kind}{how} of {whom} for {fault.lasts_s:.1f} s")
         account.faults[f"{fault.kind}{f' {fault.mode}' if fault.mode else ''}{executor.role_of(moment.begun)}"] += 1
-    account.problems += executor.belief.lacking
     executor.end_all()
+    account.problems += executor.belief.lacking
 
 
 def stored(segments: Mapping[str, bytes]) -> Iterator[tuple[Place, MessageId | None]]:

@@ -65,9 +65,10 @@ class Replicas:
     def __init__(self) -> None:
         self.all = {name: Replica(name) for name in "abc"}
         self.gone_back: set[str] = set()
+        self.leads = "a"
 
-    def leader_by_state(self) -> str:
-        return "a"
+    def lead_by_state(self) -> tuple[int, str]:
+        return (1 if self.leads == "a" else 2), self.leads
 
     def session_of(self, name: str) -> int | None:
         return id(self.all[name]) if self.all[name].running else None
@@ -181,3 +182,14 @@ def test_one_that_has_gone_back_starts_before_the_others(replicas: Replicas) -> 
     assert replicas.gone_back == {"b"}
     begun.undo()
     assert all(each.running for each in replicas.all.values())
+
+
+@pytest.mark.parametrize(("leads", "says"), [("a", []), ("b", ["b leads"])])
+def test_one_that_has_gone_back_must_not_lead(leads: str, says: list[str], replicas: Replicas) -> None:
+    """While it is alone."""
+    faults = faults_of(replicas, Sender())
+    begun = faults.kinds["put back alone"](Fault(0, "put back alone", 1, 0.25))
+    assert begun is not None
+    replicas.leads = leads
+    begun.undo()
+    assert [text.partition(",")[0] for text in faults.lacking] == says
