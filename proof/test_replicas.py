@@ -24,6 +24,8 @@ DEFECTS = {
     "who is not in sync takes the lead": (2, ("left behind",)),
     "a name is enough to lead": (2, ("wiped alone",)),
     "the readable end goes without one follower": (3, ("outrun",)),
+    "a disk with less than the floor leads": (3, ("put back alone",)),
+    "a disk that has not seen a settled epoch leads": (3, ("led before",)),
 }
 """With how many replicas each is looked for, and with which kinds of faults, if not with all."""
 

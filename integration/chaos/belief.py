@@ -228,8 +228,8 @@ class BeliefFaults:
         replica = self._unharmed(fault, leader_share=1)
         if replica is None:
             return None
-        frozen = self._faults.turn(f"clients to {replica.name}", Mode.FROZEN, tuple(Way), replica)
-        with _undone(frozen.undo):
+        cut = self._faults.turn(f"clients to {replica.name}", Mode.CUT, tuple(Way), replica)
+        with _undone(cut.undo):  # not frozen: what it has sent by then would arrive after it has ended
             self._send_to_it_alone(replica, int(fault.pick * 7919) % PARTITIONS)
             replica.kill()
         copy = self._copies.make(replica)
