@@ -103,6 +103,10 @@ class BeliefFaults:
     def _is_in_sync(self, replica: ChaosReplica) -> bool:
         return replica.name in self._replicas.read_in_sync()
 
+    def _is_another_sound(self, replica: ChaosReplica) -> bool:
+        """Say whether another one in sync has all: while all were killed, the last may have put the others out."""
+        return bool(self._replicas.sound() - {replica.name})
+
     # While the others run
 
     def _believe_again(self, fault: Fault) -> Begun | None:
@@ -112,7 +116,7 @@ class BeliefFaults:
             return None
         replica.kill()
         time.sleep(ON_ITS_WAY_S)
-        if self._replicas.sound() - {replica.name}:
+        if self._is_another_sound(replica):
             self._hurt(replica, fault.pick)
         is_out = wait_for(lambda: not self._is_in_sync(replica), _ASKED_S)
         replica.launch()
@@ -216,7 +220,8 @@ class BeliefFaults:
         for each in self._every:
             each.kill()
         time.sleep(ON_ITS_WAY_S)
-        self._set_back(replica, fault.pick)
+        if self._is_another_sound(replica):
+            self._set_back(replica, fault.pick)
         return self._start_alone(replica)
 
     def _put_back_former_leader(self, fault: Fault) -> Begun | None:
@@ -240,7 +245,7 @@ class BeliefFaults:
         for each in self._every:
             each.kill()
         time.sleep(ON_ITS_WAY_S)
-        if self._copies.replace(replica, copy):
+        if self._is_another_sound(replica) and self._copies.replace(replica, copy):
             self._replicas.gone_back.add(replica.name)
         shutil.rmtree(copy)
         return self._start_alone(replica)

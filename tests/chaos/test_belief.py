@@ -30,12 +30,14 @@ class Replica:
         self.is_named = True
         self.comes_in_sync = True
         self.is_held = False
+        self.stays_named = False
         self.has_disk = True
         self.end = READABLE
         self.direct_port = 1
 
     def kill(self) -> None:
-        self.running = self.is_named = False
+        self.running = False
+        self.is_named = self.stays_named
 
     kill_with_watchdog = kill
 
@@ -175,6 +177,8 @@ def test_nobody_sends_while_a_request_is_late(replicas: Replicas) -> None:
 
 def test_one_that_has_gone_back_starts_before_the_others(replicas: Replicas) -> None:
     """They come when the fault is over."""
+    for each in replicas.all.values():
+        each.stays_named = True
     begun = faults_of(replicas, Sender()).kinds["put back alone"](Fault(0, "put back alone", 1, 0.25))
     assert begun is not None
     assert begun.whom == ("a", "b", "c")
@@ -187,9 +191,17 @@ def test_one_that_has_gone_back_starts_before_the_others(replicas: Replicas) -> 
 @pytest.mark.parametrize(("leads", "says"), [("a", []), ("b", ["b leads"])])
 def test_one_that_has_gone_back_must_not_lead(leads: str, says: list[str], replicas: Replicas) -> None:
     """While it is alone."""
+    replicas.all["a"].stays_named = True
     faults = faults_of(replicas, Sender())
     begun = faults.kinds["put back alone"](Fault(0, "put back alone", 1, 0.25))
     assert begun is not None
     replicas.leads = leads
     begun.undo()
     assert [text.partition(",")[0] for text in faults.lacking] == says
+
+
+def test_the_only_one_in_sync_keeps_its_disk(replicas: Replicas) -> None:
+    """The last one that was killed may have put the others out of sync before."""
+    replicas.all["b"].stays_named = True
+    faults_of(replicas, Sender()).kinds["put back alone"](Fault(0, "put back alone", 1, 0.25))
+    assert replicas.all["b"].end == READABLE
