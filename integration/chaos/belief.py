@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from integration.chaos.going_back import Copies
-    from integration.chaos.replica_faults import ReplicaFaults
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
     from integration.chaos.replica_watch import ReplicaWatch
     from integration.chaos.schedule import Fault
@@ -71,12 +70,29 @@ class Sender(Protocol):
         """Have it send nothing in this block."""
 
 
+class OtherFaults(Protocol):
+    """What all faults among replicas share: whom they may hurt, and how links are turned."""
+
+    leader: str
+
+    def are_well(self) -> bool:
+        """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
+
+    def choose(self, fault: Fault, leader_share: float = ..., /) -> ChaosReplica | None:
+        """Return who is to suffer a fault; None if there is nobody who runs unharmed."""
+
+    def turn(
+        self, name: str, mode: Mode, ways: tuple[Way, ...], replica: ChaosReplica, only: ChaosReplica | None = None
+    ) -> Begun:
+        """Have a link do something until the fault ends, to all of its users or to one alone."""
+
+
 class BeliefFaults:
     """Faults of this kind. `lacking` has what was wrong: who was in sync without having everything."""
 
     def __init__(
         self,
-        faults: ReplicaFaults,
+        faults: OtherFaults,
         replicas: ReplicaSet,
         copies: Copies,
         watch: ReplicaWatch,
