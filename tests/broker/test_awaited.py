@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.flushing.awaited_flushes import AwaitedFlushes
+from kafka2011.broker.flushing.awaited_flushes import SOON_S, AwaitedFlushes
 from kafka2011.broker.requests.awaited_bytes import AwaitedBytes, missing_bytes
 from kafka2011.log.log_settings import LogSettings
 from kafka2011.message.message_set import encode
@@ -166,3 +166,22 @@ def test_flushes_for_readers_leave_the_disk_time(disks: Disks) -> None:
     assert flushes.next_s() == 1005.0
     assert flushes.take_due(1004.9) == []
     assert flushes.take_due(1005.0) == [disks.log("b")]
+
+
+def test_a_log_that_fills_soon_is_left_to_its_own_flush(disks: Disks) -> None:
+    """Which costs nothing more; where it does not come, readers wait a little and no longer."""
+    flushes = AwaitedFlushes(0.001)
+    disks.append()
+    for messages, due_s in ((1, 0.001), (2, SOON_S)):
+        for _ in range(messages):
+            disks.append(flush=False)
+        assert flushes.add(disks.log())
+        began_s = disks.clock.now_s
+        disks.clock.now_s = began_s + 0.0011
+        taken = flushes.take_due(disks.clock.now_s)
+        if due_s == SOON_S:
+            assert taken == []
+            disks.clock.now_s = began_s + SOON_S + 0.0001
+            taken = flushes.take_due(disks.clock.now_s)
+        assert taken == [disks.log()]
+        disks.log().flush()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafka2011.log.log import Log
 
+SOON_S = 0.006
+"""Readers wait so long after the last flush where a log gets its flush_interval by then: it is flushed for that."""
 MOST_SHARE = 0.5
 """Of the time, at most, such flushes are under way, however many logs wait for one."""
 
@@ -34,12 +36,12 @@ class AwaitedFlushes:
         if log in self._logs:
             return False
         self._logs.add(log)
-        self._push(log)
+        self._push(log, self._interval_s)
         return True
 
-    def _push(self, log: Log) -> None:
+    def _push(self, log: Log, after_s: float) -> None:
         self._added += 1  # logs have no order of their own
-        heapq.heappush(self._due, (log.last_flush_s + self._interval_s, self._added, log))
+        heapq.heappush(self._due, (log.last_flush_s + after_s, self._added, log))
 
     def take_due(self, now_s: float) -> list[Log]:
         """Take the logs that may be flushed now."""
@@ -49,7 +51,10 @@ class AwaitedFlushes:
         while self._due and self._due[0][0] <= now_s:
             _, _, log = heapq.heappop(self._due)
             if log.last_flush_s + self._interval_s > now_s:
-                self._push(log)
+                self._push(log, self._interval_s)
+                continue
+            if self._interval_s < SOON_S and _is_full_soon(log, now_s - log.last_flush_s):
+                self._push(log, SOON_S)
                 continue
             self._logs.discard(log)
             due.append(log)
@@ -64,3 +69,8 @@ class AwaitedFlushes:
         if not self._due:
             return None
         return max(self._not_before_s, self._due[0][0])
+
+
+def _is_full_soon(log: Log, since_s: float) -> bool:
+    """Say whether a log gets enough for a flush of its own within SOON_S, if it goes on as since the last one."""
+    return since_s < SOON_S and log.unflushed_messages * SOON_S >= log.settings.flush_interval * since_s
