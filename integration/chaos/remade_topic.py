@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from integration.chaos.records import NO_KEY, MessageId, payload_of
-from integration.chaos.replica_clients import silent
+from integration.chaos.replica_clients import confirmed_of, silent
 from kafka2011.admin.topic_changes import delete_topic
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 TOPIC = "remade"
 BATCH = 10
 _PAUSE_S = 0.1
-_CONFIRM_S = 90.0
 _JOIN_S = 200.0
 _PATIENCE_S = 5.0
 _DELETE_S = 15.0
@@ -60,12 +59,7 @@ class RemadeTopic:
             message = MessageId(f"{TOPIC}{self.lives}", number)
             sent.append((message, producer.send(TOPIC, payload_of(message, NO_KEY))))
         self._last = {message for message, _ in sent}
-        for message, future in sent:
-            try:
-                future.result(_CONFIRM_S)
-            except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
-                continue
-            self.confirmed.add(message)
+        self.confirmed.update(confirmed_of(sent))
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

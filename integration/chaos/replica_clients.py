@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from integration.chaos.account.ownership import find_double_ownership
@@ -56,6 +56,14 @@ def silent(senders: Iterable[threading.Lock]) -> Iterator[None]:
             lock.release()
 
 
+def confirmed_of(sent: Iterable[tuple[MessageId, Future[Sent]]]) -> Iterator[MessageId]:
+    """Yield the messages that are confirmed; others may be there or not."""
+    for message, future in sent:
+        with suppress(KafkaError, TimeoutError):
+            future.result(_CONFIRM_S)
+            yield message
+
+
 class Producers:
     """Threads that send batches, each confirmed before the next; a context manager. `stop` ends them."""
 
@@ -81,12 +89,7 @@ class Producers:
         sent: list[tuple[MessageId, Future[Sent]]] = [
             (message, producer.send(TOPIC, payload_of(message, NO_KEY))) for message in messages
         ]
-        for message, future in sent:
-            try:
-                future.result(_CONFIRM_S)
-            except (KafkaError, TimeoutError):  # it is not confirmed, whether it is there or not
-                continue
-            self.confirmed.add(message)
+        self.confirmed.update(confirmed_of(sent))
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

@@ -40,14 +40,14 @@ _seconds_option = click.option("--seconds", type=click.FloatRange(0, min_open=Tr
 
 
 class _Limit:
-    """When to end: after so many messages, or so many seconds after it has begun."""
+    """When to end: after a number of messages, or of seconds."""
 
     def __init__(self, messages: int | None, seconds: float | None) -> None:
         self.messages = messages or (_DEFAULT_MESSAGES if seconds is None else sys.maxsize)
         self._seconds = math.inf if seconds is None else seconds
 
     def left_messages(self, done: int, seconds: float) -> int:
-        """Return how many messages are left after so many, and so much time."""
+        """Return how many messages are left after those that are done, which took some seconds."""
         return 0 if seconds >= self._seconds else self.messages - done
 
 
@@ -64,7 +64,7 @@ class _Meter:
         return time.perf_counter() - self._begin_s
 
     def read(self, messages: int, size_bytes: int, waited_s: float = 0.0) -> _Measured:
-        """Return what so many messages took, but for a wait at the end."""
+        """Return what these messages took, but for a wait at the end."""
         seconds, client_s, broker_s = self.seconds - waited_s, time.process_time(), self._brokers.cpu_s()
         brokers_s = None if broker_s is None or self._broker_s is None else broker_s - self._broker_s
         return _Measured(messages, size_bytes, seconds, client_s - self._client_s, brokers_s)

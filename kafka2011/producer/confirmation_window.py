@@ -36,10 +36,9 @@ class ConfirmationWindow:
         self._waiting: deque[Batch] = deque()
         self._unconfirmed: deque[Batch] = deque()
         self._unconfirmed_bytes = 0
-        self._asked: deque[int] = (
-            deque()
-        )  # for each unanswered barrier, how many batches are between it and the one before
-        self._asked_batches = 0  # all of these
+        # For each unanswered barrier, how many batches are between it and the one before; and all of these.
+        self._asked: deque[int] = deque()
+        self._asked_batches = 0
 
     @property
     def empty(self) -> bool:

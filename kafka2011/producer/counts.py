@@ -26,7 +26,7 @@ class Counts(Counters):
     broken_connections: int = 0
 
     def add_sent(self, messages: int) -> None:
-        """Count one set of so many messages: `add` at a fifth of its cost, for what is done for each send."""
+        """Count one set that was sent, and its messages. A fifth of the cost of `add`: it is done for each send."""
         with self._lock:
             self.messages_sent += messages
             self.sets_sent += 1

@@ -284,8 +284,8 @@ class Sender:
         connection = self._connection
         if connection is None or self.backoff.is_down or self._queue.ready or not self._window.empty:
             return None
-        broker = self._router.info.broker(self.broker_id)
-        return connection if broker is connection.broker and connection.is_open else None
+        broker, there = self._router.info.broker(self.broker_id), connection.broker
+        return connection if (broker is there or broker == there) and connection.is_open else None
 
     def _connected(self) -> ProducerConnection:
         """Return a connection, open or not, to where the broker is now. Raises BrokerConnectionError."""

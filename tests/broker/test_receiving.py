@@ -230,26 +230,27 @@ def test_byte_by_byte(servers: list[KafkaServer], caplog: pytest.LogCaptureFixtu
     assert in_c == in_python
 
 
-def test_plain_produces_to_one_partition_are_one_write(in_c: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as the segment has room for all."""
+def appends_of_a_new_topic(server: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[tuple[bytes, int]]]:
+    """Return a topic, and what is appended to it from now on: bytes, and how many messages."""
     topic = f"t{next(numbers)}"
-    ask(in_c, [produce(topic, HELLO)])
-    log = in_c.parts.logs.existing(topic, 0)
+    ask(server, [produce(topic, HELLO)])
+    log = server.parts.logs.existing(topic, 0)
     assert log is not None
     appended: list[tuple[bytes, int]] = []
     monkeypatch.setattr(log, "append", lambda data, messages: appended.append((bytes(data), messages)))
+    return topic, appended
+
+
+def test_plain_produces_to_one_partition_are_one_write(in_c: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the segment has room for all."""
+    topic, appended = appends_of_a_new_topic(in_c, monkeypatch)
     ask(in_c, [produce(topic, HELLO) * 3 + produce(topic, TWO)])
     assert appended == [(HELLO * 3 + TWO, 5)]
 
 
 def test_questions_between_produces_are_answered_in_order(in_c: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is behind one is still received in C, and is not appended before it is answered."""
-    topic = f"t{next(numbers)}"
-    ask(in_c, [produce(topic, HELLO)])
-    log = in_c.parts.logs.existing(topic, 0)
-    assert log is not None
-    appended: list[tuple[bytes, int]] = []
-    monkeypatch.setattr(log, "append", lambda data, messages: appended.append((bytes(data), messages)))
+    topic, appended = appends_of_a_new_topic(in_c, monkeypatch)
     sent = produce(topic, HELLO) * 2 + BARRIER + produce(topic, TWO) * 2 + BARRIER * 2 + produce(topic, HELLO) * 2
     assert ask(in_c, [sent + BARRIER]) == ANSWER * 4
     assert appended == [(HELLO * 2, 2), (TWO * 2, 4), (HELLO * 2, 2)]

@@ -169,7 +169,7 @@ class Bench:
         self.is_mute = False
         self.answers_at_once = True
         self.answers_read = 64  # at once
-        self.sends_only: int | None = None  # so many bytes, and then no more
+        self.sends_only: int | None = None  # how many bytes go out before an error
         self.error_of_answer: Exception | None = None
         self.ends_witnesses = False  # once they have been proven to serve
         self.breaks = 0
@@ -309,6 +309,23 @@ def test_a_set_that_was_not_written_whole_is_written_again(bench: NewBench) -> N
     assert made.connection.done == ["open", "a", "close", "open", "b", "c"]
     assert [batch.result(0).resends for batch in batches] == [1, 1]
     assert made.counts.sets_resent == 2
+
+
+def test_a_broker_that_was_read_again_is_the_same(bench: NewBench) -> None:
+    """What sends at once goes by where the broker listens; nothing does to another place, or while others wait."""
+    made = bench()
+    assert made.sender.idle_connection() is None
+    made.send(b"a")
+    made.step()
+    port = made.connection.broker.port
+    made.info.move(0, port)
+    idle: object = made.sender.idle_connection()
+    assert idle is made.connection
+    made.info.move(0, port + 1)
+    assert made.sender.idle_connection() is None
+    made.info.move(0, port)
+    made.send(b"b")
+    assert made.sender.idle_connection() is None
 
 
 def test_only_what_was_not_handed_over_whole_is_written_again(bench: NewBench) -> None:

@@ -127,7 +127,7 @@ class Connection:
         if self._unread_bytes is None:
             self._unread_bytes = arrived_bytes(self.socket)
         self._end_wait(WaitEnd.STOPPED)
-        shut(self.socket, stdlib_socket.SHUT_RD)  # wakes the waiting reader; some kernels go on delivering what arrives
+        shut(self.socket, stdlib_socket.SHUT_RD, self.name)  # wakes the reader; some kernels deliver more even so
 
     @property
     def has_arrived(self) -> bool:
@@ -138,7 +138,7 @@ class Connection:
         """End the connection wherever it stands."""
         self._end_wait(WaitEnd.GONE)
         reset_on_close(self.socket)
-        shut(self.socket, stdlib_socket.SHUT_RDWR)
+        shut(self.socket, stdlib_socket.SHUT_RDWR, self.name)
 
     def park(self, parking: Parking, awaited: Awaited, max_wait_s: float) -> bool:
         """Wait in the middle of a request, but not while there is another behind it; False if the client has gone.
@@ -421,13 +421,13 @@ def reset_on_close(connection: socket.socket) -> None:
         logger.debug("a connection cannot be reset: %s", error)
 
 
-def shut(connection: socket.socket, how: int) -> None:
+def shut(connection: socket.socket, how: int, name: str) -> None:
     """Shut one or both directions of a connection, which may have ended."""
     try:
         connection.shutdown(how)
     except OSError as error:
         if error.errno not in CONNECTION_ERRORS:
-            logger.warning("shutting down a connection: %s", error)
+            logger.warning("shutting down the connection from %s: %s", name, error)
 
 
 def arrived_bytes(connection: socket.socket) -> int:

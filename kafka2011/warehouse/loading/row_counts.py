@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.table.topic_table import TopicTable
 
 MAX_HELD_MESSAGES = 500_000
-"""Counts of so many messages are held in memory, and written as one file."""
+"""Of how many messages counts are held in memory, and written as one file."""
 
 
 class CountsKeeper(Protocol):
