@@ -1,4 +1,4 @@
-"""Publishes to a cluster what a group had not read yet of brokers that have left it (docs/operations.md).
+"""Publishes to a cluster what a group had not read yet of brokers that have left it (docs/how-to/operations.md).
 
     python examples/drain.py LEFT STAYING GROUP
 

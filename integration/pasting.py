@@ -37,7 +37,7 @@ AFTERWARDS = (
     "kafka2011 replay views --to-topic views-again",
     "kafka2011 fetch views",
 )
-"""Of docs/commands.md: what ends by itself, and needs nothing but the README's cluster."""
+"""Of docs/reference/commands.md: what ends by itself, and needs nothing but the README's cluster."""
 
 
 class Pasted(NamedTuple):

@@ -21,7 +21,7 @@ TIMEOUT_S = 60
 
 _EXAMPLES: list[str] = [
     text
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     for text in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 ]
 

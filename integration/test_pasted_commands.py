@@ -1,4 +1,4 @@
-"""What README and docs/commands.md have a newcomer type is pasted here, on the ports that it names."""
+"""What README and docs/reference/commands.md have a newcomer type is pasted here, on the ports that it names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_first_steps(tmp_path: Path) -> None:
     why = why_no_own_network()
     if why is not None:
         pytest.skip(f"a network of its own, with the README's ports, cannot be had: {why}")
-    commands = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8").splitlines()
+    commands = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
     assert set(AFTERWARDS) <= set(commands)
     steps = first_steps()
     assert "pip install" in steps.setup  # this environment has it already

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "testing.md"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "testing.md"
 TIMEOUT_S = 90
 TWO_CLUSTERS = """
 def test_brokers_and_their_settings(kafka2011_cluster, kafka2011_session_cluster):

@@ -207,7 +207,7 @@ def __getattr__(name: str) -> object:
         if here is not None:  # no AttributeError, whose text `from kafka2011 import` would not show
             raise ImportError(
                 f"{name} is a class of clients of later Kafka, here it is {__name__}.{here}"
-                " (docs/coming-from-later-kafka.md)"
+                " (docs/explanation/coming-from-later-kafka.md)"
             )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(home), name)

@@ -84,8 +84,8 @@ def kafka2011_cluster(kafka2011_zookeeper: LocalZooKeeper, pytestconfig: pytest.
 class Kafka2011Container:
     """A ZooKeeper and brokers in one container, by the package testcontainers; a context manager.
 
-    `image` has everything (see docs/testing.md). `properties` are settings of every broker, by 0.7's names. As a broker
-    registers the one address that clients connect to, each has the same port in the container and on the host.
+    `image` has everything (see docs/how-to/testing.md). `properties` are settings of every broker, by 0.7's names. A
+    broker registers one address for its clients: so each has the same port in the container and on the host.
     Raises MissingExtraError without the extra `testcontainers`, and KafkaError when nothing is ready in time.
     """
 

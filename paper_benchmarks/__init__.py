@@ -1,1 +1,1 @@
-"""Measures this project, part by part and beside others; docs/benchmarks.md says how and what each figure means."""
+"""Measures this project, part by part and beside others. See docs/how-to/benchmarks.md."""

@@ -67,7 +67,9 @@ class ExperimentGroup(click.Group):
         def callback(size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path) -> None:
             _measure([cmd_name], size, names, others, data, results)
 
-        return click.Command(cmd_name, params=list(_OPTIONS), callback=callback, help=f"{title}; docs/benchmarks.md.")
+        return click.Command(
+            cmd_name, params=list(_OPTIONS), callback=callback, help=f"{title}; docs/how-to/benchmarks.md."
+        )
 
 
 @click.group(cls=ExperimentGroup, context_settings={"help_option_names": ["-h", "--help"]})

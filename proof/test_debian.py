@@ -168,7 +168,7 @@ def test_the_tests(system: System) -> None:
 
 
 def test_the_first_steps(system: System) -> None:
-    """The README's lines, pasted, lead to the messages that it shows, and so do those of docs/commands.md after them.
+    """The README's lines, pasted, lead to the messages that it shows; so do those of docs/reference/commands.md.
 
     On a machine that is as busy as a laptop at its worst, from the first line to the last.
     """
@@ -185,7 +185,7 @@ def test_the_first_steps(system: System) -> None:
 
 
 def test_an_installation_for_systemd(system: System) -> None:
-    """What docs/operations.md has one type to install brokers leaves a program, its user, and the units."""
+    """What docs/how-to/operations.md has one type to install brokers leaves a program, its user, and the units."""
     system.run("make dist 2>&1")
     system.paste(blocks_of("Brokers under systemd")[0])
     assert system.run("kafka2011 --version").startswith("kafka2011 ")

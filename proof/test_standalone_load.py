@@ -1,4 +1,4 @@
-"""What docs/load.md has one type for a standalone cluster, with a packed environment, while its parts are killed.
+"""The commands of docs/how-to/load.md load on a standalone cluster, from a packed environment, while parts are killed.
 
 Counted by (broker, partition, offset, index in set), with Polars and with Spark: every message is one row.
 """
@@ -80,7 +80,9 @@ class Cluster:
         kept = {key: value for key, value in os.environ.items() if "PYTHON" not in key and "SPARK" not in key}
         spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"}
         self._environment = {**kept, **spark, "PATH": ":".join(path)}
-        section = (ROOT / "docs" / "load.md").read_text().split("\n## With spark-submit")[1].split("\n## ")[0]
+        section = (
+            (ROOT / "docs" / "how-to" / "load.md").read_text().split("\n## With spark-submit")[1].split("\n## ")[0]
+        )
         pack, self._submit = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[0].split("\n\n")
         done = self._typed(pack)
         _, said = done.communicate(timeout=TIMEOUT_S)

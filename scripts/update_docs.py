@@ -141,10 +141,10 @@ def _cell(text: str) -> str:
 def generated() -> dict[str, tuple[str, str]]:
     """Return what is generated: file to the name of its part and the text."""
     return {
-        "commands.md": ("commands", render_commands()),
-        "metrics.md": ("metrics", render_metrics()),
-        "settings.md": ("settings", render_settings()),
-        "spark.md": ("Spark options", render_spark_options()),
+        "reference/commands.md": ("commands", render_commands()),
+        "reference/metrics.md": ("metrics", render_metrics()),
+        "reference/settings.md": ("settings", render_settings()),
+        "how-to/spark.md": ("Spark options", render_spark_options()),
     }
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def calls_in(text: str) -> Iterator[list[str]]:
@@ -57,7 +57,7 @@ def parse(command: click.Command, words: list[str], parent: click.Context | None
         parse(below, rest, context)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_has_one_type_can_be_typed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands, options and values are read; files need not be there."""
 

@@ -361,7 +361,7 @@ def test_names_of_later_kafka_lead_to_ours(component: type[Settings], key: str, 
     with pytest.raises(
         ConfigError,
         match=f"unknown setting '{key}' of the {component.COMPONENT}: (a name of Kafka 0.8 or later, )?{words}"
-        r".* \(docs/coming-from-later-kafka.md\)$",
+        r".* \(docs/explanation/coming-from-later-kafka.md\)$",
     ):
         component.from_properties({key: "x"})
 

@@ -33,8 +33,8 @@ def test_the_image_has_the_project_s_version() -> None:
     assert f"image: ${{KAFKA_IMAGE:-{TAGGED}}}" in COMPOSE
     all_in_one = TAGGED.replace(":", "-all-in-one:")
     for path, named in (
-        ("docs/containers.md", TAGGED),
-        ("docs/testing.md", all_in_one),
+        ("docs/how-to/containers.md", TAGGED),
+        ("docs/how-to/testing.md", all_in_one),
         ("integration/images/README.md", TAGGED),
         ("Dockerfile", TAGGED),
         ("Dockerfile", all_in_one),
@@ -85,7 +85,7 @@ def test_down_stops_every_profile() -> None:
     profiles = set(re.findall(r"^ +profiles: \[(\w+)\]$", COMPOSE, re.MULTILINE))
     [named] = re.findall(r"^PROFILES := ([a-z ]+?) *#", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(named.split()) == profiles
-    page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "containers.md").read_text(encoding="utf-8")
     [row] = re.findall(r"^\| `COMPOSE_PROFILES` \|(.*)$", page, re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == profiles - {"tools"}
 

@@ -48,7 +48,7 @@ def test_tables_are_those_of_the_code(script: ModuleType) -> None:
 
 def test_every_command_and_option_is_named(script: ModuleType) -> None:
     """No command and no option is missing, however the tables are made."""
-    commands = read("commands.md")
+    commands = read("reference/commands.md")
     for command, context in script.leaf_commands():
         start = commands.index(f"## `{context.command_path}")
         section = commands[start : commands.find("\n## ", start + 4)]
@@ -65,14 +65,14 @@ def test_every_command_and_option_is_named(script: ModuleType) -> None:
 def test_every_setting_is_named(script: ModuleType) -> None:
     """Each key stands in a table of its component."""
     for component, (title, _) in script.PARTS.items():
-        section = read("settings.md").split(f"## {title}\n")[1].split("\n## ")[0]
+        section = read("reference/settings.md").split(f"## {title}\n")[1].split("\n## ")[0]
         for item in component.settings():
             assert f"| `{item.key}` |" in section
 
 
 def test_later_settings_are_answered_with_the_names_that_errors_give() -> None:
     """Whoever knows a later Kafka finds the same answer in the page and in the error for its setting."""
-    table = read("coming-from-later-kafka.md").split("## What answers the same need")[1]
+    table = read("explanation/coming-from-later-kafka.md").split("## What answers the same need")[1]
     rows = re.findall(r"^\| (.*) \| (.*) \|$", table, re.MULTILINE)
     named = [(name, here) for later, here in rows for name in re.findall(r"`([\w.]+)", later) if name in LATER_NAMES]
     assert len(named) > 10
@@ -83,7 +83,7 @@ def test_later_settings_are_answered_with_the_names_that_errors_give() -> None:
 def test_every_setting_that_a_mirror_chooses_is_named() -> None:
     """Nobody looks for the reason why theirs is refused."""
     for key in (*CHOSEN_OF_CONSUMERS, *CHOSEN_OF_PRODUCER):
-        assert f"`{key}" in read("mirror.md")
+        assert f"`{key}" in read("how-to/mirror.md")
 
 
 def test_no_package_index_is_promised() -> None:
@@ -132,7 +132,9 @@ def test_files_and_tests_that_a_document_names_exist(path: Path) -> None:
 
 def test_every_claim_of_the_paper_is_held_by_something_that_can_be_run() -> None:
     """Each row of those tables ends with tests, or with a target of the Makefile."""
-    tables = re.findall(r"^\| the paper \| here \| held by \|\n.*\n((?:\|.*\n)+)", read("paper.md"), re.MULTILINE)
+    tables = re.findall(
+        r"^\| the paper \| here \| held by \|\n.*\n((?:\|.*\n)+)", read("explanation/paper.md"), re.MULTILINE
+    )
     rows = [row for table in tables for row in table.splitlines()]
     assert len(rows) > 50
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
@@ -145,7 +147,7 @@ def test_every_claim_of_the_paper_is_held_by_something_that_can_be_run() -> None
 
 def test_the_page_on_the_paper_names_what_every_claim_is_measured_by() -> None:
     """Every experiment that a claim of the report rests on is in its table of section 5, and exists."""
-    measured = read("paper.md").split("## Section 5")[1].split("\n## ")[0]
+    measured = read("explanation/paper.md").split("## Section 5")[1].split("\n## ")[0]
     rows = [row.rstrip("| ").split(" | ")[-1] for row in measured.splitlines() if row.startswith("| ")]
     named = {name for row in rows[1:] for name in re.findall(r"`(\w+)`", row)}
     assert named == {claim.by for claim in CLAIMS} <= set(EXPERIMENTS)

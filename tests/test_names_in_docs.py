@@ -61,7 +61,7 @@ TAUGHT = sorted(
 def test_code_is_found() -> None:
     """A page whose blocks are marked in another way would pass untested."""
     assert len(TAUGHT) > 40
-    assert ("docs/load.md, block 0", Taught("kafka2011.warehouse", "load", is_used_as_module=False)) in TAUGHT
+    assert ("docs/how-to/load.md, block 0", Taught("kafka2011.warehouse", "load", is_used_as_module=False)) in TAUGHT
 
 
 @pytest.mark.parametrize(("where", "taught"), TAUGHT, ids=lambda value: value if isinstance(value, str) else value.name)

@@ -202,7 +202,7 @@ class ReplicaFaults(Faults):
     def _put_zookeeper_back(self, fault: Fault) -> Begun | None:
         """Have a follower be out of sync, and ZooKeeper go back to a copy in which it is not; or make such a copy.
 
-        The one that led last is started first, as docs/operations.md says.
+        The one that led last is started first, as docs/how-to/operations.md says.
         """
         leader = self.leader
         if not self.are_well():

@@ -25,7 +25,10 @@ FAULTS_S = 75.0
 # asyncio does not close what a server has accepted, but not yet made a stream of, when the server is closed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_whose_parts_fail_at_random(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever fails, every rule holds in the end: see docs/chaos.md. The seed is printed, the schedule on failure."""
+    """Whatever fails, every rule holds in the end: see docs/explanation/chaos.md.
+
+    The seed is printed, and the schedule on failure.
+    """
     seed = secrets.randbelow(10**6)
     with capsys.disabled():
         sys.stdout.write(f"\nchaos: seed {seed}\n")

@@ -62,8 +62,8 @@ def test_a_cluster_in_a_container(image: str) -> None:
 
 
 def test_the_example_of_the_page(image: str) -> None:
-    """What docs/testing.md shows works, here with the image that was built here."""
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    """What docs/how-to/testing.md shows works, here with the image that was built here."""
+    page = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
     *_, example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert "Kafka2011Container(brokers" in example
     exec(example.replace("Kafka2011Container(", f"Kafka2011Container({image!r}, "), {})

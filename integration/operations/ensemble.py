@@ -1,4 +1,4 @@
-"""ZooKeeper as docs/operations.md sets it up: three servers, each on a machine of its own."""
+"""ZooKeeper as docs/how-to/operations.md sets it up: three servers, each on a machine of its own."""
 
 from __future__ import annotations
 

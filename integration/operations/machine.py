@@ -1,4 +1,4 @@
-"""A machine to operate: the commands of docs/operations.md run in it as they stand, in folders of its own."""
+"""A machine to operate: the commands of docs/how-to/operations.md run in it as they stand, in folders of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "operations.md"
+PAGE = ROOT / "docs" / "how-to" / "operations.md"
 COMMAND_TIMEOUT_S = 240
 ZK_CONNECT = "zk-1:2181,zk-2:2181,zk-3:2181"
 FOLDERS = ("/etc/zookeeper", "/var/lib/zookeeper", "/etc/kafka2011", "/var/lib/kafka2011", "/srv/kafka2011", "/backup")

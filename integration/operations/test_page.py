@@ -1,4 +1,4 @@
-"""What docs/operations.md says to type is typed here, on a cluster under a stand-in for systemd."""
+"""What docs/how-to/operations.md says to type is typed here, on a cluster under a stand-in for systemd."""
 
 from __future__ import annotations
 

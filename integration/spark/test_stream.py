@@ -144,7 +144,7 @@ def test_a_restart_repeats_a_micro_batch_exactly(
 
 
 class LagWatch(StreamingQueryListener):  # type: ignore[misc]  # PySpark has no types for mypy here
-    """Keeps how far each query lags behind, as docs/spark.md shows it."""
+    """Keeps how far each query lags behind, as docs/how-to/spark.md shows it."""
 
     def __init__(self) -> None:
         self.lags: dict[str, dict[TopicPartition, int | None]] = defaultdict(dict)

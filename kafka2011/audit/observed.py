@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COMMENTS = (
     "What events pass, for `kafka2011 audit --pipeline`, as it has reported until now. Add what is missing:",
-    "clusters that were never reached, tiers and topics that are silent. See docs/audit.md.",
+    "clusters that were never reached, tiers and topics that are silent. See docs/how-to/audit.md.",
 )
 _LITERAL = re.compile(r"([.])")
 

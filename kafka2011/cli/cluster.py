@@ -78,7 +78,7 @@ _NAME = "cluster"
     metavar="KEY=VALUE",
     help="One setting of all brokers; may be given many times.",
 )
-@click.option("--secure", is_flag=True, help="By TLS alone, with a password at ZooKeeper; see docs/security.md.")
+@click.option("--secure", is_flag=True, help="By TLS alone, with a password at ZooKeeper; see docs/how-to/security.md.")
 @click.option("--background", is_flag=True, help="Return once all are ready, and let them go on until --stop.")
 @click.option("--stop", is_flag=True, help="Stop what runs in the background; of --directory, if it was given one.")
 @click.option("--status", is_flag=True, help="Show the parts of what runs in the background, or in --directory.")

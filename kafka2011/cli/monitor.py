@@ -103,7 +103,7 @@ def command(
     """Show Prometheus how all groups stand, and what an audit says, until Ctrl-C.
 
     Lag in bytes and about in seconds, owners and members of every group, those of 0.7's clients too; with --tiers or
-    --pipeline gaps and doubts, and the time before which all is accounted for. See docs/metrics.md.
+    --pipeline gaps and doubts, and the time before which all is accounted for. See docs/reference/metrics.md.
     """
     audit = _audit_of(tiers, pipeline_path, state_path, zk_connect)
     with open_session(zk_connect) as client, stop_signals() as stop:

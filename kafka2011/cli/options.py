@@ -136,7 +136,7 @@ property_option = click.option(
     "properties",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting of the client, by its name in docs/settings.md; may be given many times.",
+    help="One setting of the client, by its name in docs/reference/settings.md; may be given many times.",
 )
 
 consumer_property_option = click.option(

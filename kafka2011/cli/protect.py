@@ -39,7 +39,7 @@ def command(zk_connect: str, dry_run: bool, shuts_out: bool, is_undone: bool) ->
     """
     with open_session(zk_connect) as client:
         if client.default_acl is None:
-            raise ConfigError(f"{zk_connect} names no user: it does by ?security=FILE, see docs/security.md")
+            raise ConfigError(f"{zk_connect} names no user: it does by ?security=FILE, see docs/how-to/security.md")
         found = look(client)
         changed = found.closed_nodes if is_undone else found.open_nodes
         if not dry_run:

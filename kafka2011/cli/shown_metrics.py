@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 metrics_port_option = click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Show metrics to Prometheus at this port; 0 picks a free one. See docs/metrics.md.",
+    help="Show metrics to Prometheus at this port; 0 picks a free one. See docs/reference/metrics.md.",
 )
 metrics_address_option = click.option(
     "--metrics-bind-address",

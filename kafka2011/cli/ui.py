@@ -89,7 +89,7 @@ def command(
     """Show the cluster to browsers, live, until Ctrl-C.
 
     Without --allow-changes it only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without
-    --always-on nothing at all while no browser looks. See docs/ui.md.
+    --always-on nothing at all while no browser looks. See docs/how-to/ui.md.
     """
     from kafka2011.broker.security.access import Access
     from kafka2011.broker.security.certificates import Certificates

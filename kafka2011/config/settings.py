@@ -191,7 +191,7 @@ class Settings:
                 if here
                 else "there is no such thing here, it came with Kafka 0.8 or later"
             )
-            return f"{text}: {why} (docs/coming-from-later-kafka.md)"
+            return f"{text}: {why} (docs/explanation/coming-from-later-kafka.md)"
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
         if near:
             return f"{text}: did you mean {near[0]!r}?"

@@ -1,4 +1,4 @@
-"""What a metric is: its name, kind, labels and meaning. Tables of them are what docs/metrics.md is made from.
+"""What a metric is: its name, kind, labels and meaning. Tables of them are what docs/reference/metrics.md is made from.
 
 Nothing here needs the package `prometheus_client`, so that names can be listed without it.
 """

@@ -134,7 +134,8 @@ def measure(bench: Bench) -> dict[str, Any]:
 # The report ----------------------------------------------------------------------------------------------------------
 
 TEXT = """\
-Page views as `kafka2011 generate` makes them, {events:,} a line, in one process; docs/benchmarks.md explains the lines.
+Page views as `kafka2011 generate` makes them, {events:,} a line, in one process.
+docs/how-to/benchmarks.md explains the lines.
 The lowest processor time depends least on what else runs."""
 COLUMNS = [
     ("line", text("line")),

@@ -1,4 +1,6 @@
-"""Limits: what one broker, group or cluster takes, and what each more of it costs; docs/limits.md quotes the tables.
+"""Limits: what one broker, group or cluster takes, and what each more of it costs.
+
+docs/reference/limits.md quotes the tables.
 
     python -m paper_benchmarks.limits connections partitions --size full
 

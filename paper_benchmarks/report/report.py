@@ -22,7 +22,7 @@ HEAD = """\
 # Results
 
 Written by `python -m paper_benchmarks report` from the files in `results/`; [DETAILS.md]({details}) has every line, the
-floors of our own paths, and the other experiments, and [docs/benchmarks.md]({document}) says how everything is
+floors of our own paths, and the other experiments, and [docs/how-to/benchmarks.md]({document}) says how everything is
 measured. Figures of different machines do not compare. A figure is the median of all rounds, in which everything takes
 its turn, with the lowest and the highest in brackets; it is that of whole runs, until the last message was handled.
 There is a verdict only where the spreads do not overlap.
@@ -74,7 +74,7 @@ def write_report(results: Path, output: Path) -> list[str]:
 
 
 def _first_page(documents: Mapping[str, Document], pictures: Path) -> list[str]:
-    parts = [HEAD.format(details=DETAILS_MD, document="../docs/benchmarks.md")]
+    parts = [HEAD.format(details=DETAILS_MD, document="../docs/how-to/benchmarks.md")]
     if "systems" in documents:
         parts += ["## Ours and the best of all others", conditions(documents["systems"])]
         body = documents["systems"]["body"]

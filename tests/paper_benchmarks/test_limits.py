@@ -1,4 +1,4 @@
-"""The tables of docs/limits.md, as they are printed."""
+"""The tables of docs/reference/limits.md, as they are printed."""
 
 from __future__ import annotations
 

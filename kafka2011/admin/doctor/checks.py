@@ -118,7 +118,8 @@ def clocks_that_retention_doubts(checkup: Checkup) -> Iterator[Finding]:
                 f"broker {number}",
                 f"deletes no segments because of their age: {text}",
                 "if two clocks differ, set the wrong one right and have NTP keep both; a wait after a stop ends by"
-                " itself. Only log.retention.size bounds what is on the disk meanwhile (docs/operations.md, Clocks)",
+                " itself. Only log.retention.size bounds what is on the disk meanwhile (docs/how-to/operations.md,"
+                " Clocks)",
             )
 
 
@@ -343,7 +344,8 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
                 where,
                 replica.damage,
                 "look at the disk's health. A replica in sync with good bytes repairs what is damaged; if it stays,"
-                " nobody has them. Of two that differ, give the wrong one an empty log.dir (docs/replication.md)",
+                " nobody has them. Of two that differ, give the wrong one an empty log.dir"
+                " (docs/how-to/replication.md)",
             )
         if replica.trouble:
             yield Finding(
@@ -352,7 +354,7 @@ def _troubles(broker: BrokerReplicas) -> Iterator[Finding]:
                 "one that has gone back catches up once another in sync leads, or kafka2011 replicas elect"
                 f" {broker.broker_id} {replica.name} --accept-loss gives up what it lacks; one that differs from its"
                 " leader waits until you give the wrong one of the two an empty log.dir; one that cannot copy damaged"
-                " bytes waits until another replica has repaired them (docs/replication.md)",
+                " bytes waits until another replica has repaired them (docs/how-to/replication.md)",
             )
 
 

@@ -158,13 +158,14 @@ def damage_in_logs(config: BrokerConfig, now_s: float | None = None) -> Iterator
             where,
             f"{damage}; offsets {damage.start} to {damage.end} cannot be read",
             "look at the disk's health. A replica with good bytes repairs it; without one, consumers skip to offset"
-            f" {damage.end} (docs/operations.md)",
+            f" {damage.end} (docs/how-to/operations.md)",
         )
     for differing in record.differing():
         yield Finding(
             where,
             str(differing),
-            "say which of the two is to be believed, and give the other one an empty log.dir (docs/replication.md)",
+            "say which of the two is to be believed, and give the other one an empty log.dir"
+            " (docs/how-to/replication.md)",
         )
     late_s = MOST_PASSES_LATE * config.log_scrub_interval_hours * _HOUR_S
     age_s = (time.time() if now_s is None else now_s) - (record.finished_s or inf)

@@ -1,4 +1,4 @@
-"""The examples of docs/warehouse.md read a table as they stand, but for its path. Proofs have the last ones."""
+"""The examples of docs/how-to/warehouse.md read a table as they stand, but for its path. Proofs have the last ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka2011.warehouse.rows.columns import table_columns, table_schema
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, SCHEMA, TOPIC, load
 
-TEXT = Path("docs/warehouse.md").read_text(encoding="utf-8")
+TEXT = Path("docs/how-to/warehouse.md").read_text(encoding="utf-8")
 READING, COUNTING, POLARS, NAMES, *_OF_PROOFS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
