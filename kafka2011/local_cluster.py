@@ -28,6 +28,7 @@ from zk.child import ChildProcess, stop_all
 from zk.closing import Closing
 from zk.connecting import connect
 from zk.local_zookeeper import LocalZooKeeper
+from zk.ports import free_port
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ class LocalBroker:
             return
         self.log_dir.mkdir(parents=True, exist_ok=True)
         self._output_start = self.output_path.stat().st_size if self.output_path.exists() else 0
+        if self._properties["port"] == "0":
+            # It comes back on this port, so none that an outgoing connection may be given while the broker is down.
+            self._properties["port"] = str(free_port(self._properties.get("bind.address", "127.0.0.1")))
         arguments = ["broker"]
         for key, value in self._properties.items():
             arguments += ["--override", f"{key}={value}"]

@@ -15,7 +15,6 @@ from gevent import socket
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafka2011.broker.connections import client_connection
 from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, ReceiveBuffers
@@ -73,11 +72,12 @@ def servers(code: ReceiveCode, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for in_c in (False, True):
 
             def new_buffers(max_frame_bytes: int, max_message_bytes: int, in_c: bool = in_c) -> ReceiveBuffers | None:
-                limits = max_frame_bytes, max_message_bytes, BUFFER_BYTES
-                return ReceiveBuffers(lambda: ReceiveBuffer(code, *limits), 1) if in_c else None
+                if not in_c:
+                    return None
+                limits = max_frame_bytes, max_message_bytes
+                return ReceiveBuffers(lambda size_bytes: ReceiveBuffer(code, *limits, size_bytes), 1, BUFFER_BYTES)
 
             patch.setattr(receive_buffer, "new_buffers", new_buffers)
-            patch.setattr(client_connection, "BUFFER_BYTES", BUFFER_BYTES)
             config = BrokerConfig(
                 brokerid=0,
                 log_dir=tmp_path_factory.mktemp("logs"),

@@ -26,7 +26,7 @@ from kafka2011.broker.connections.answer_writer import CONNECTION_ERRORS, Answer
 from kafka2011.broker.connections.turn import Turn
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.broker.requests.parking import WaitEnd
-from kafka2011.broker.requests.receive_buffer import BUFFER_BYTES, SIZE_BYTES
+from kafka2011.broker.requests.receive_buffer import SIZE_BYTES
 from kafka2011.broker.security.certificates import NOBODY
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.wire.protocol import FrameReader
@@ -303,10 +303,10 @@ class Connection:
         The reader gets what is left once C has found plain produces at the beginning, and they were appended.
         """
         buffers = self._buffers
-        kept = None if buffers is None else reader.unfinished(BUFFER_BYTES)
+        kept = None if buffers is None else reader.unfinished(buffers.size_bytes)
         while buffers is not None and kept is not None:
             self.pause()
-            wanted_bytes = self._wanted_bytes(BUFFER_BYTES - len(kept))
+            wanted_bytes = self._wanted_bytes(buffers.size_bytes - len(kept))
             if wanted_bytes <= 0:
                 return 0
             buffer = buffers.take()

@@ -87,7 +87,6 @@ class ReceiveBuffer:
     def __init__(
         self, code: ReceiveCode, max_frame_bytes: int, max_message_bytes: int, size_bytes: int = BUFFER_BYTES
     ) -> None:
-        self.size_bytes = size_bytes
         self._code = code
         self._max_frame_bytes = max_frame_bytes
         self._max_message_bytes = max_message_bytes
@@ -132,8 +131,11 @@ class ReceiveBuffer:
 class ReceiveBuffers:
     """A few buffers, each had by one connection at a time."""
 
-    def __init__(self, new_buffer: Callable[[], ReceiveBuffer], most: int = MOST_BUFFERS) -> None:
-        self.free = [new_buffer()]
+    def __init__(
+        self, new_buffer: Callable[[int], ReceiveBuffer], most: int = MOST_BUFFERS, size_bytes: int = BUFFER_BYTES
+    ) -> None:
+        self.size_bytes = size_bytes
+        self.free = [new_buffer(size_bytes)]
         self._new_buffer = new_buffer
         self._left = most - 1
 
@@ -144,7 +146,7 @@ class ReceiveBuffers:
         if not self._left:
             return None
         self._left -= 1
-        return self._new_buffer()
+        return self._new_buffer(self.size_bytes)
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Let others have it."""
@@ -154,7 +156,9 @@ class ReceiveBuffers:
 def new_buffers(max_frame_bytes: int, max_message_bytes: int) -> ReceiveBuffers | None:
     """Make them; None without C code."""
     code = compiled
-    return None if code is None else ReceiveBuffers(lambda: ReceiveBuffer(code, max_frame_bytes, max_message_bytes))
+    if code is None:
+        return None
+    return ReceiveBuffers(lambda size_bytes: ReceiveBuffer(code, max_frame_bytes, max_message_bytes, size_bytes))
 
 
 def checksums() -> dict[str, Callable[[AnyBytes], int]]:
