@@ -64,7 +64,10 @@ def connect(
 
 def _await_connection(client: ZkClient, zk_connect: str, timeout_ms: int, *, is_patient: bool) -> None:
     deadline_s = client.clock.monotonic_s() + timeout_ms / 1000
-    started = client.start_async()
+    try:
+        started = client.start_async()
+    except OSError as refused:  # kazoo opens a pair of sockets first, for which there may be no file descriptor
+        raise NotConnected(f"no connection to ZooKeeper at {zk_connect} can be opened: {refused}") from refused
     is_told = False
     while not client.connected:
         error = client.resolution_error

@@ -6,17 +6,15 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from integration.chaos.records import NO_KEY, MessageId, payload_of
-from integration.chaos.replica_clients import confirmed_of, silent
+from integration.chaos.records import MessageId
+from integration.chaos.replica_clients import confirmed_of, send_all, silent
 from kafka2011.admin.topic_changes import delete_topic
 from kafka2011.errors import KafkaError
 from kafka2011.producer.producer import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from concurrent.futures import Future
 
-    from kafka2011.producer.batch import Receipt as Sent
     from zk.client import ZkClient
 
 TOPIC = "remade"
@@ -54,10 +52,7 @@ class RemadeTopic:
                 number += BATCH
 
     def _send(self, producer: Producer, numbers: range) -> None:
-        sent: list[tuple[MessageId, Future[Sent]]] = []
-        for number in numbers:
-            message = MessageId(f"{TOPIC}{self.lives}", number)
-            sent.append((message, producer.send(TOPIC, payload_of(message, NO_KEY))))
+        sent = send_all(producer, TOPIC, [MessageId(f"{TOPIC}{self.lives}", number) for number in numbers])
         self._last = {message for message, _ in sent}
         self.confirmed.update(confirmed_of(sent))
 
@@ -97,7 +92,9 @@ class RemadeTopic:
 
     def stop(self) -> None:
         """Let it end; what was sent is confirmed by then, or never."""
+        has_ended = self._thread.ident is not None and not self._thread.is_alive()
         self._over.set()
+        assert not has_ended, "a producer ended before it was told to"
         if self._thread.ident is not None:
             self._thread.join(_JOIN_S)
             assert not self._thread.is_alive(), "a producer does not end"

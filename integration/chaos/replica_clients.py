@@ -13,6 +13,7 @@ from integration.chaos.evidence import Evidence
 from integration.chaos.records import NO_KEY, MessageId, payload_of, read_member, whole_lines
 from integration.chaos.replica_set import TOPIC
 from kafka2011.errors import KafkaError
+from kafka2011.producer.errors import NoBrokersError
 from kafka2011.producer.producer import Producer
 from zk.child import stop_all
 
@@ -56,6 +57,15 @@ def silent(senders: Iterable[threading.Lock]) -> Iterator[None]:
             lock.release()
 
 
+def send_all(producer: Producer, topic: str, messages: Iterable[MessageId]) -> list[tuple[MessageId, Future[Sent]]]:
+    """Send messages, and return those that were accepted: while no broker is known, there may be none."""
+    sent: list[tuple[MessageId, Future[Sent]]] = []
+    with suppress(NoBrokersError):
+        for message in messages:
+            sent.append((message, producer.send(topic, payload_of(message, NO_KEY))))  # noqa: PERF401 - up to the error
+    return sent
+
+
 def confirmed_of(sent: Iterable[tuple[MessageId, Future[Sent]]]) -> Iterator[MessageId]:
     """Yield the messages that are confirmed; others may be there or not."""
     for message, future in sent:
@@ -82,14 +92,9 @@ class Producers:
         with Producer(producer_settings(self._zk_connect)) as producer:
             while not self._over.wait(PAUSE_S):
                 with sending:
-                    self._send(producer, [MessageId(name, each) for each in range(number, number + BATCH)])
+                    messages = [MessageId(name, each) for each in range(number, number + BATCH)]
+                    self.confirmed.update(confirmed_of(send_all(producer, TOPIC, messages)))
                 number += BATCH
-
-    def _send(self, producer: Producer, messages: list[MessageId]) -> None:
-        sent: list[tuple[MessageId, Future[Sent]]] = [
-            (message, producer.send(TOPIC, payload_of(message, NO_KEY))) for message in messages
-        ]
-        self.confirmed.update(confirmed_of(sent))
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -99,11 +104,13 @@ class Producers:
 
     def stop(self) -> None:
         """Let them end; what was sent is confirmed by then, or never."""
+        started = [thread for thread in self._threads if thread.ident is not None]
+        has_ended = not all(thread.is_alive() for thread in started)
         self._over.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(2 * _CONFIRM_S)
-                assert not thread.is_alive(), "a producer does not end"
+        assert not has_ended, "a producer ended before it was told to"
+        for thread in started:
+            thread.join(2 * _CONFIRM_S)
+            assert not thread.is_alive(), "a producer does not end"
 
     def __enter__(self) -> Self:
         for thread in self._threads:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 import threading
 from collections import deque
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
 
 from tests.support.waiting import eventually
 from zk.connecting import connect
-from zk.errors import ZkUnavailable
+from zk.errors import NotConnected, ZkUnavailable
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -132,3 +135,15 @@ def test_a_server_that_does_not_answer_is_asked_again_soon(server: Server) -> No
     with connect(server.address, 60_000, connection_timeout_ms=int(TIMEOUT_S * 1000)) as client:
         assert client.session_id == SESSION_ID
     assert server.silences == 0
+
+
+def test_no_file_descriptor_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for ZooKeeper waits for a descriptor, too: a broker with replicas once ended."""
+
+    def no_sockets() -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    handler = SequentialThreadingHandler()
+    monkeypatch.setattr(handler, "create_socket_pair", no_sockets)
+    with pytest.raises(NotConnected, match=r"127.0.0.1:1 can be opened: .*Too many open files"):
+        connect("127.0.0.1:1", handler=handler)
