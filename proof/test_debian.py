@@ -187,6 +187,6 @@ def test_the_first_steps(system: System) -> None:
 def test_an_installation_for_systemd(system: System) -> None:
     """What docs/how-to/operations.md has one type to install brokers leaves a program, its user, and the units."""
     system.run("make dist 2>&1")
-    system.paste(blocks_of("Brokers under systemd")[0])
+    system.paste(blocks_of("Install brokers")[0])
     assert system.run("kafka2011 --version").startswith("kafka2011 ")
     system.run("id kafka2011 && test -s /etc/systemd/system/kafka2011-broker@.service && test -d /etc/kafka2011")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Self
 
 from integration.operations.service_manager import ServiceManager
@@ -35,7 +36,8 @@ _FAST = {  # what a test cannot wait for
 def blocks_of(heading: str) -> list[str]:
     """Return what the page has one type in, in the section under a heading."""
     section = PAGE.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^( *)```sh\n(.*?)^\1```", section, re.DOTALL | re.MULTILINE)
+    return [dedent(block) for _, block in blocks]
 
 
 class Machine:
