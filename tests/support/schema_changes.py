@@ -117,7 +117,7 @@ CASES: dict[str, Case] = {
     "items of an array, or values of a map, become wider": of_x(
         {"type": "array", "items": "int"}, {"type": "array", "items": "double"}, [1], [0.5], [1], [0.5], [1]
     ),
-    "a record within gains a field": of_x(
+    "a nested record gains a field": of_x(
         record(field("p", "int")),
         record(field("p", "int"), field("q", "int", default=7)),
         {"p": 1},
@@ -127,7 +127,7 @@ CASES: dict[str, Case] = {
         {"p": 1, "q": 7},
         again=[{"x": {"p": 1, "q": 7}}, {"x": {"p": 2, "q": 3}}, {"x": {"p": 1, "q": 7}}],
     ),
-    "a record within loses a field": of_x(
+    "a nested record loses a field": of_x(
         record(field("p", "int"), field("q", "int", default=7)),
         record(field("p", "int")),
         {"p": 1, "q": 3},

@@ -1,4 +1,4 @@
-"""What becomes of a table when its topic's schema changes: each row of the table in docs/how-to/warehouse.md."""
+"""What becomes of a table when its topic's schema changes: each row of the table in docs/reference/schema-changes.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.schema_life import TOPIC, SchemaLife, field, thing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DOCUMENT = Path(__file__).parents[2] / "docs/how-to/warehouse.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/schema-changes.md"
 NAMES = {"int64": "long", "list<element: double>": "array of double"}
 LEVELS = (Compatibility.BACKWARD, Compatibility.FORWARD, Compatibility.FULL)
 
