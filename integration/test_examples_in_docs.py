@@ -38,20 +38,28 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def test_the_producer_and_the_consumer(cluster: LocalCluster) -> None:
-    """What the first example publishes, the second one prints."""
+    """What the README's first example publishes, its second one prints."""
     here = {"localhost:2181": cluster.zk_connect}
     producing, consuming = (
         _replaced(example(holding), here) for holding in ('key="member-42"', '"reports"}) as consumer')
     )
     subprocess.run([sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S)
-    with subprocess.Popen([sys.executable, "-u", "-c", consuming], stdout=subprocess.PIPE, text=True) as reading:
-        assert reading.stdout is not None
-        try:
-            printed = {reading.stdout.readline().split()[-1] for _ in range(3)}
-        finally:
-            reading.send_signal(signal.SIGINT)
-            reading.wait(TIMEOUT_S)
-    assert printed == {"b'one'", "b'two'", "b'three'"}
+    assert {line.split()[-1] for line in _first_lines(consuming, 3)} == {"b'one'", "b'two'", "b'three'"}
+
+
+def test_the_first_examples_of_the_pages_on_producers_and_consumers(cluster: LocalCluster) -> None:
+    """A confirmed send to a keyed partition is read by a member of a group, in order."""
+    here = {"localhost:2181": cluster.zk_connect}
+    producing, consuming = (_replaced(example(holding), here) for holding in ('key="member-7"', '"billing"'))
+    done = subprocess.run(
+        [sys.executable, "-c", producing], check=True, timeout=TIMEOUT_S, capture_output=True, text=True
+    )
+    assert done.stdout == "2 messages, confirmed: True\n"
+    lines = _first_lines(consuming, 2)
+    assert [(topic, payload) for topic, _offset, payload in map(str.split, lines)] == [
+        ("orders", "b'one'"),
+        ("orders", "b'two'"),
+    ]
 
 
 def test_events(cluster: LocalCluster) -> None:
@@ -99,6 +107,17 @@ def test_one_broker_without_zookeeper() -> None:
     payloads = [line.split()[-1] for line in done.stdout.splitlines()]
     assert payloads == [f"b'{word}'" for word in ("one", "two", "three", "four", "five")][: len(payloads)]
     assert payloads
+
+
+def _first_lines(program: str, count: int) -> list[str]:
+    """Return the first lines that a program prints which goes on until Ctrl-C."""
+    with subprocess.Popen([sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        try:
+            return [running.stdout.readline() for _ in range(count)]
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(TIMEOUT_S)
 
 
 def _replaced(text: str, replacements: dict[str, str]) -> str:
