@@ -59,12 +59,12 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
 @zookeeper_option
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be given many times.")
 @tiers_option(
-    "The tiers to compare, in order; each is expected to count every topic. Default: those that count a topic at all,"
-    " producers first, and the others in the order in which they first report."
+    "The tiers to compare, in order; each is expected to count every topic. Default: the tiers that count a"
+    " topic, producers first, then the others in the order of their first reports."
 )
 @pipeline_option(
-    "Compare what this file declares, in place of --tiers: whatever is declared and silent cannot be judged. Without"
-    " --zookeeper, in the cluster that the last tier reads."
+    "Compare what this file declares, in place of --tiers. A declared part that does not report makes the"
+    " verdict unknown. Without --zookeeper, use the cluster that the last tier reads."
 )
 @click.option(
     "--from",
@@ -87,7 +87,7 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How far apart clocks may be, and how long brokers may take to flush.",
+    help="The largest difference between clocks, and the longest time until a broker flushes.",
 )
 @click.option(
     "--dead-after",
@@ -96,36 +96,37 @@ def tiers_option(meaning: str) -> Callable[[_Command], _Command]:
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="An instance that was silent for so long has died.",
+    help="An instance that has not reported for this time counts as dead.",
 )
 @click.option(
     "--accept",
     "accepted",
     multiple=True,
     metavar="NAME",
-    help="Expect nothing more of an instance, a partition, a cluster or a broker that is named in a doubt, and end.",
+    help="Expect no more reports from an instance, partition, cluster or broker that the audit names as unknown,"
+    " and exit.",
 )
 @click.option(
     "--state",
     "state_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Go on where the last run with this file ended: it keeps a line for each window that is beyond doubt, for a"
-    " week. Needs --pipeline or --tiers, and is for the same ones, the same topics and --from.",
+    help="Continue where the last run with this file ended. The file keeps each decided window for a week. Needs"
+    " --pipeline or --tiers; use it with the same ones, the same topics and --from.",
 )
 @click.option(
     "--write-pipeline",
     "written_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write a declaration of all that has reported, to be corrected, and end.",
+    help="Write a declaration of everything that has reported, for you to correct, and exit.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --write-pipeline replace a file.")
 @click.option("--all", "is_all", is_flag=True, help="Show every window, not only those with a gap.")
 @click.option(
     "--strict",
     is_flag=True,
-    help="Fail on repeated messages, never counted ones and unreadable reports, too.",
+    help="Also fail on repeated messages, never counted ones and unreadable reports.",
 )
 @click.option(
     "--plot",
@@ -154,11 +155,11 @@ def command(
     plot_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare what the tiers have counted, window by window, and fail when messages are missing in one.
+    """Compare what the tiers have counted, window by window, and fail if one lacks messages.
 
-    Each tier is compared with the one before it: missing is what only that one has counted, never counted what only
-    this one has; missing since first is what only the first tier has. A window with missing messages is a gap, and the
-    exit status is 1. It is 3 where nobody can tell: what was not reported is in doubt, and silence proves nothing.
+    Each tier is compared with the one before it. Missing: only the tier before has counted it. Never counted: only this
+    tier has counted it. Missing since first: only the first tier has counted it. A window with missing messages is a
+    gap, and the exit status is 1. Without enough reports to tell, the verdict is unknown, and the exit status is 3.
     """
     from kafka2011.audit.run import Scope, earlier_clock_ms, judgeable_until_ms, run
     from kafka2011.audit.scan import Rules

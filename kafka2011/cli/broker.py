@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def command(file: Path | None, overrides: tuple[str, ...]) -> int:
     """Run a broker until it is stopped.
 
-    Settings come from the file, then from KAFKA2011_ variables of the environment, then from --override. Ctrl-C or
-    SIGTERM stops the broker in order; a second signal stops it at once. A unit of systemd may say Type=notify.
+    Settings come from the file, then from KAFKA2011_ environment variables, then from --override; later ones win.
+    Ctrl-C or SIGTERM stops the broker in order; a second signal stops it at once. A systemd unit may use Type=notify.
     """
     log_progress_of_a_server()
     config = BrokerConfig.from_sources(file, os.environ, overrides)

@@ -20,7 +20,10 @@ from kafka2011.cli.options import examples
     ),
 )
 @click.option(
-    "--directory", type=click.Path(file_okay=False, path_type=Path), required=True, help="Where they are, or will be."
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The directory of the certificates.",
 )
 @click.option("--host", "hosts", multiple=True, help="A name or address of a server; may be given many times.")
 @click.option("--client", "clients", multiple=True, help="A client's principal; may be given many times.")
@@ -29,27 +32,27 @@ from kafka2011.cli.options import examples
     "target",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Make a directory in there for each --host, ready to be copied to its machine.",
+    help="Create a directory here for each --host, ready to copy to its machine.",
 )
 @click.option(
     "--place",
     type=click.Path(path_type=Path),
     default=Path("/etc/kafka2011"),
     show_default=True,
-    help="Where those directories will be on their machines.",
+    help="The path of that directory on its machine.",
 )
 def command(
     directory: Path, hosts: tuple[str, ...], clients: tuple[str, ...], target: Path | None, place: Path
 ) -> None:
-    """Make certificates, a password and rules for a cluster of one's own, as `cluster --secure` does.
+    """Make certificates, a password and access rules for your own cluster, as `cluster --secure` does.
 
-    With --host the directory gets what of an authority, a security file and an allow file is not there yet, and new
-    certificates for ZooKeeper and brokers, good at those hosts. With --client it gets a certificate for each. OpenSSL
-    makes them. Prints the files that clients name.
+    With --host, the command creates new certificates for ZooKeeper and brokers that are valid for these hosts, and an
+    authority, a security file and an allow file if the directory lacks them. With --client, it creates a certificate
+    for each client. It needs OpenSSL. It prints the files that clients use.
 
-    With --deploy each host also gets a directory of its own: certificates for its broker, its ZooKeeper server and its
-    clients, the security file, the rules, and the lines for zoo.cfg and the broker's settings. ZooKeeper's servers then
-    meet one another by TLS too. Keep --directory, which has the authority's key, away from all of these machines.
+    With --deploy, each host also gets its own directory: certificates for its broker, ZooKeeper server and clients, the
+    security file, the rules, and the lines for zoo.cfg and the broker's settings. ZooKeeper servers then also connect
+    to one another over TLS. Keep --directory, which holds the authority's key, off all these machines.
     """
     if not hosts and not clients:
         raise click.UsageError("give a --host of a server, or a --client, at least one")

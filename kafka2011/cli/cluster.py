@@ -42,7 +42,7 @@ _NAME = "cluster"
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
-    help="How many processes each broker has, which hold the same logs.",
+    help="The number of processes per broker, each with a copy of its logs.",
 )
 @click.option(
     "--zookeeper-port",
@@ -57,19 +57,19 @@ _NAME = "cluster"
     type=click.IntRange(0, 65535),
     default=6667,
     show_default=True,
-    help="The port of broker 0; the others use those after it, or a free one where one is taken. 0 picks free ones.",
+    help="The port of broker 0. The others use the next ports, or a free one if that is taken. 0 picks free ports.",
 )
 @click.option(
     "--bind-address",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where all of it listens; 0.0.0.0 means everywhere, and then --override hostname=NAME is how clients find it.",
+    help="The address to listen on. With 0.0.0.0, every interface, also give --override hostname=NAME for clients.",
 )
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to keep logs and data. Default: a temporary directory, which goes at the end.",
+    help="Where to keep logs and data. Default: a temporary directory, deleted at the end.",
 )
 @click.option(
     "--override",
@@ -78,10 +78,14 @@ _NAME = "cluster"
     metavar="KEY=VALUE",
     help="One setting of all brokers; may be given many times.",
 )
-@click.option("--secure", is_flag=True, help="By TLS alone, with a password at ZooKeeper; see docs/how-to/security.md.")
-@click.option("--background", is_flag=True, help="Return once all are ready, and let them go on until --stop.")
-@click.option("--stop", is_flag=True, help="Stop what runs in the background; of --directory, if it was given one.")
-@click.option("--status", is_flag=True, help="Show the parts of what runs in the background, or in --directory.")
+@click.option(
+    "--secure", is_flag=True, help="Listen over TLS only, with a password at ZooKeeper: see docs/how-to/security.md."
+)
+@click.option("--background", is_flag=True, help="Return once all are ready, and keep them running until --stop.")
+@click.option("--stop", is_flag=True, help="Stop the cluster in the background, or the one in --directory.")
+@click.option(
+    "--status", is_flag=True, help="Show the parts of the cluster in the background, or of the one in --directory."
+)
 @click.option("--is-background", is_flag=True, hidden=True)
 @json_option
 @click.pass_context
@@ -103,10 +107,9 @@ def command(
 ) -> None:
     """Run a ZooKeeper and several brokers until Ctrl-C, or in the background.
 
-    Everything listens on 127.0.0.1, unless told otherwise; clients find the brokers in ZooKeeper. Prints the addresses,
-    as text or as a JSON object, once all of them are ready. A broker that ends by itself is started again, unless it
-    has ended again and again; with replicas, another one leads meanwhile. --status shows which parts run, and how often
-    each was started again.
+    Everything listens on 127.0.0.1 unless you give --bind-address. The command prints the addresses, as text or JSON,
+    once all are ready. A broker that crashes is restarted, unless it crashes repeatedly; with replicas, another replica
+    takes over meanwhile. --status shows which parts run, and how often each was restarted.
     """
     place = Background((directory or state_directory()).absolute(), _NAME)
     if status:

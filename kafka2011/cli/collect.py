@@ -72,12 +72,12 @@ def _read_address(text: str) -> SocketAddress:
 @click.option("--topic", required=True, help="The topic that the lines go to.")
 @zookeeper_option
 @broker_option
-@click.option("--follow", is_flag=True, help="Go on reading when the files end, through rotation, until stopped.")
+@click.option("--follow", is_flag=True, help="Keep reading at the end of the files, through rotation, until stopped.")
 @click.option(
     "--listen",
     type=_read_address,
     metavar="ADDRESS",
-    help="Take lines at a socket too, unix:/path or host:port, until stopped.",
+    help="Also accept lines at a socket, unix:/path or host:port, until stopped.",
 )
 @click.option(
     "--as",
@@ -85,51 +85,49 @@ def _read_address(text: str) -> SocketAddress:
     type=click.Choice(["lines", "access-log"]),
     default="lines",
     show_default=True,
-    help="What becomes of a line: a message as it is, or a PageView with the fields of an access log's line.",
+    help="What to publish of a line: the line itself, or a PageView event with the fields of an access log.",
 )
 @click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Where positions and the spool are kept, for one collector and one topic."
-    "  [default: ~/.local/state/kafka2011/collect/TOPIC]",
+    help="The directory of positions and the spool, for one collector and one topic.  [default:"
+    " ~/.local/state/kafka2011/collect/TOPIC]",
 )
 @click.option(
     "--max-line-bytes",
     type=click.IntRange(MIN_LINE_BYTES),
-    help="How long a line may be.  [default: max.message.size, and a third of it for events]",
+    help="The longest line, in bytes.  [default: max.message.size, and a third of it for events]",
 )
 @click.option(
     "--too-long",
     type=click.Choice(["cut", "refuse"]),
     default="cut",
     show_default=True,
-    help="What becomes of longer lines: their beginning is sent with a mark, or they are left out.",
+    help="What to do with longer lines: send their beginning with a mark, or leave them out.",
 )
 @click.option(
     "--nul",
     type=click.Choice([treatment.value for treatment in Nul]),
     default=Nul.SKIP.value,
     show_default=True,
-    help="What becomes of NUL bytes in files: they stay, are left out, or the file is refused from there on.",
+    help="What to do with NUL bytes in files: keep them, leave them out, or refuse the file from there on.",
 )
 @click.option(
     "--spool-bytes",
     type=click.IntRange(MIN_SPOOL_BYTES),
     default=SPOOL_BYTES,
     show_default=True,
-    help="How much of standard input and the socket may wait on disk while the cluster is away.",
+    help="How many bytes of standard input and the socket may wait on disk while the cluster is unavailable.",
 )
 @click.option(
     "--spool-full",
     type=click.Choice(["wait", "drop"]),
     default="wait",
     show_default=True,
-    help="What to do beyond that: read nothing more, or drop lines and count them.",
+    help="What to do when the spool is full: stop reading, or drop and count lines.",
 )
-@click.option(
-    "--audit", "tier", metavar="TIER", help="Count the events that arrived as this tier of `kafka2011 audit`."
-)
+@click.option("--audit", "tier", metavar="TIER", help="Count confirmed events as this tier of `kafka2011 audit`.")
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @metrics_port_option
 @metrics_address_option
@@ -159,11 +157,11 @@ def command(
 ) -> None:
     """Publish the lines of files, standard input and a local socket, each at least once.
 
-    For standard input give -; a pattern such as 'app-*.log' also finds files that are born later. How far a file was
-    confirmed is saved, so that the next run goes on there. What cannot be read again, from standard input and the
-    socket, waits on disk until it is confirmed. With --follow or --listen it goes on until SIGTERM or Ctrl-C, however
-    long the cluster is away; otherwise it ends with the files, and fails when something is not confirmed in time
-    (confirm.timeout.ms). The exit status is 1 also when something was refused or is known to be lost.
+    FILE - is standard input; a pattern such as 'app-*.log' also matches files that are created later. The command saves
+    how far each file was confirmed, and the next run continues there. Lines from standard input and the socket wait on
+    disk until they are confirmed. With --follow or --listen it runs until SIGTERM or Ctrl-C, even while the cluster is
+    down. Otherwise it ends with the files, and fails if a line is not confirmed within confirm.timeout.ms. The exit
+    status is also 1 if a line was refused or is known to be lost.
     """
     if form == "lines":
         broker_or_zookeeper(context)

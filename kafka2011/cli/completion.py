@@ -21,9 +21,9 @@ _VARIABLE = "_KAFKA2011_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands and options.
+    """Print a script that completes commands and options in your shell.
 
-    For bash it goes into ~/.bashrc, for zsh and fish into a file of completions.
+    Add it to ~/.bashrc for bash; save it as a completion file for zsh and fish.
     """
     completion = get_completion_class(shell)
     assert completion is not None

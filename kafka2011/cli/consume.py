@@ -71,16 +71,19 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
     "--group",
     envvar="KAFKA2011_GROUPID",
     show_envvar=True,
-    help="The consumer group to join. Default: one of its own, which is removed at the end.",
+    help="The consumer group to join. Default: a temporary group, removed at the end.",
 )
-@click.option("--from-beginning", is_flag=True, help="Where the group has no offset, begin with the first message.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Begin with the first message in partitions where the group has no offset."
+)
 @click.option(
     "--from",
     "start",
     type=read_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help="Move the group there first; refused while it has members. A time means the newest segment from before it:"
-    " -1h, yesterday, 20:00, ISO 8601 (local without a zone) or @ and ms. An offset is that of the one --partition.",
+    help="Move the group there first; refused while it has members. A time means the newest segment from before"
+    " it: -1h, yesterday, 20:00, ISO 8601 (local without a zone) or @ and ms. An offset needs one"
+    " --partition.",
 )
 @partitions_option
 @click.option(
@@ -101,13 +104,13 @@ _OPTIONS_OF = {"zk.connect": "--zookeeper", "groupid": "--group"}
     "--audit",
     "tier",
     metavar="TIER",
-    help="Count the events that are read as this tier of `kafka2011 audit`, and commit what was reported.",
+    help="Count the events that were read as this tier of `kafka2011 audit`; commit only after reporting.",
 )
 @click.option(
     "--decode",
     is_flag=True,
-    help="Print events with the name of their schema, decoded, in place of payloads. What cannot be decoded is reported"
-    " and left out, and the exit status is 1.",
+    help="Print decoded events with the name of their schema. A message that cannot be decoded is reported and"
+    " left out, and the exit status is 1.",
 )
 @metrics_port_option
 @metrics_address_option
@@ -138,8 +141,8 @@ def command(
 ) -> None:
     """Read topics as a member of a consumer group, and print each message on a line.
 
-    Without --from-beginning a new group reads only messages published from now on. Ends with Ctrl-C, after committing
-    what was printed. With --partition or --last it joins no group, and reads the partitions that exist now.
+    Without --from-beginning, a new group reads only messages published from now on. Ctrl-C ends the command; it first
+    commits what was printed. With --partition or --last it joins no group and reads the partitions that exist now.
     """
     if sum(given is not None for given in (topic_argument, topic_option, whitelist, blacklist)) != 1:
         raise click.UsageError("give one of TOPIC, --topic, --whitelist and --blacklist")

@@ -40,7 +40,7 @@ _LOOK_BYTES = 4096
     type=click.FloatRange(1, 60),
     default=30,
     show_default=True,
-    help="How long to spread the replay over.",
+    help="The duration of the replay.",
 )
 @click.option(
     "--faults",
@@ -48,20 +48,20 @@ _LOOK_BYTES = 4096
     default="all",
     show_default=True,
     envvar="FAULTS",
-    help="Whether a broker and a leader are killed meanwhile; also by the environment variable FAULTS.",
+    help="Whether to kill a broker and a leader during the replay; also set by the environment variable FAULTS.",
 )
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to leave logs. Default: a temporary directory, which stays only when the demo failed.",
+    help="Where to keep logs. Default: a temporary directory, kept only if the demo fails.",
 )
 @click.option(
     "--tiers",
     type=click.Choice(["none", "quick", "all"]),
     default="none",
     show_default=True,
-    help="Have events pass through the other tiers meanwhile: a mirror into an offline cluster and, with all, loads"
-    " into a warehouse and reports. Needs the extra pipeline and, with all, demo.",
+    help="Also run other tiers: quick adds a mirror into an offline cluster; all adds loads into a warehouse and"
+    " reports. quick needs the extra pipeline, all also the extra demo.",
 )
 @click.option(
     "--report",
@@ -69,7 +69,7 @@ _LOOK_BYTES = 4096
     default=Path("kafka2011-report"),
     show_default=True,
     metavar="DIR",
-    help="Where the reports are left, with their page; with --tiers all.",
+    help="Where to write the reports and their page, with --tiers all.",
 )
 @json_option
 def command(
@@ -83,13 +83,12 @@ def command(
 ) -> None:
     """Replay a log through a cluster with faults, and account for every line.
 
-    Three brokers run as processes of their own. While the lines are sent, confirmed and over some time, and a consumer
-    group reads them, a broker is killed and started again. Then another broker, of two replicas, loses the one that
-    leads, with its disk, while a group reads on. Fails if a line is missing or out of order; without faults, also if a
-    line is repeated.
+    Three brokers run as separate processes. While confirmed lines are sent and a consumer group reads them, a broker is
+    killed and restarted. Then a broker with two replicas loses its leader and the leader's disk while a group reads on.
+    The command fails if a line is missing or out of order; without faults, also if a line is repeated.
 
-    With --tiers the lines also go through the collector, as page views, into the same cluster, or made-up events do
-    where there is no file. Fails too when the audit finds that a tier misses one, or when one cannot be decoded.
+    With --tiers the lines also go through the collector as page views; without --file, synthetic events are sent. The
+    command then also fails if the audit finds an event missing in a tier, or if an event cannot be decoded.
     """
     if tiers != "none":
         _check_tiers(file, has_spark=tiers == "all")

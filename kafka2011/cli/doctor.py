@@ -51,22 +51,22 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 3600),
     default=12,
     show_default=True,
-    help="How long to watch whether lag grows: longer than members' autocommit.interval.ms. 0: not at all.",
+    help="How long to watch the lag; longer than autocommit.interval.ms of the members. 0 turns this off.",
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="SERVER.PROPERTIES",
-    help="On a broker's machine: look at its settings and its disk too.",
+    help="On a broker's machine: also check its settings and its disk.",
 )
 @click.option(
     "--zookeeper-data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="On a ZooKeeper's machine: look at its snapshots too.",
+    help="On a ZooKeeper server's machine: also check its snapshots.",
 )
-@pipeline_option("Look at the clusters and topics that this file declares too, and which tiers are silent.")
+@pipeline_option("Also check the clusters and topics that this file declares, and which tiers do not report.")
 @json_option
 def command(
     zk_connect: str,
@@ -76,14 +76,13 @@ def command(
     pipeline_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Look for what is wrong with a cluster, and say what to do about it.
+    """Find what is wrong with a cluster, and say what to do about it.
 
-    It looks at ZooKeeper's servers, at brokers that do not answer or whose addresses clash, clocks that are apart,
-    brokers that do not delete by age, replicas that are too few, topics without a broker or on some of them only,
-    requests that no broker acts on, partitions without an owner, owners without a member, offsets that are not in the
-    log, and lag that grows; with files of this machine, also at settings that do not fit together, the disk against
-    retention, times of segments, damage that the broker has found in them, and ZooKeeper's snapshots; with a declared
-    pipeline, at its clusters, and at silent groups and mirrors. It changes nothing. Fails when it finds something.
+    It checks ZooKeeper's servers, brokers (no answer, address clashes, clocks, retention by age, too few replicas),
+    topics without a broker or on some brokers only, requests that no broker carries out, partitions without an owner,
+    owners without a member, offsets outside the log, and growing lag. With --config it also checks settings, the disk
+    against retention, times of segments, and damaged segments; with --zookeeper-data, snapshots; with --pipeline, its
+    clusters and groups and mirrors that have stopped. It changes nothing. It fails if it finds a problem.
     """
     findings = [*_findings(zk_connect, seconds, file, zookeeper_data), *_of_pipeline(zk_connect, pipeline_path)]
     if as_json:

@@ -45,7 +45,7 @@ def command(paths: tuple[Path, ...], verify: bool, payload: bool, summary: bool,
     """Show the messages in segment files, and check them.
 
     A PATH is a segment file, the directory of a partition, a log.dir, or any directory above. CRCs are always checked.
-    Each fault is a line on standard error with its path and offset, and makes the command fail.
+    Each fault is reported on standard error with its path and offset, and makes the command fail.
     """
     if verify and not crcmod_is_compiled():
         logger.warning("crcmod was built without a C compiler: this will take long")

@@ -25,12 +25,16 @@ from kafka2011.errors import LogError
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the Parquet files go: DIR/broker-ID/TOPIC-PARTITION/FIRST OFFSET.parquet, without broker-ID where a"
-    " log.dir has no label of a broker.",
+    help="Where to write DIR/broker-ID/TOPIC-PARTITION/FIRST OFFSET.parquet; without broker-ID if the log.dir"
+    " has no broker's label.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be given many times.")
 @click.option(
-    "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Only this partition; many times, too."
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Only this partition; may be given many times.",
 )
 @json_option
 def command(
@@ -39,10 +43,10 @@ def command(
     """Turn segment files into Parquet files, without a broker.
 
     A PATH is a segment file, the directory of a partition, a log.dir, or any directory above. Each segment becomes one
-    file, with a row for each message, those in compressed sets included: topic, broker_id (null without a
-    broker's label), partition, offset, next_offset, index_in_set and payload. A file that was exported before is
-    replaced, so a segment that has grown can be exported again. A fault ends the command, with its path and offset, and
-    its segment has no new file then; what is being written at the end of a log is left out, with a warning.
+    file with a row for each message, also for those in compressed sets: topic, broker_id (null without a broker's
+    label), partition, offset, next_offset, index_in_set and payload. An existing file is replaced, so you can export a
+    segment again after it has grown. A fault ends the command, names path and offset, and leaves its segment without a
+    new file. An unfinished message at the end of a log is left out, with a warning.
     """
     from kafka2011.cli.segment_parquet import export, find_segments
 

@@ -49,11 +49,11 @@ def _read_offset(text: str) -> int | str:
     metavar="TEXT",
     default="earliest",
     show_default=True,
-    help="Where to start: earliest, latest, or where a message of the one partition starts.",
+    help="Where to start: earliest, latest, or, with one --partition, the offset of a message.",
 )
 @click.option("--max-messages", type=click.IntRange(1), help="Stop after this many messages.")
-@click.option("--fetch-size", type=click.IntRange(1), help="Bytes to ask for at once.  [default: fetch.size, 1 MiB]")
-@click.option("--follow", is_flag=True, help="At the end, wait for more until Ctrl-C.")
+@click.option("--fetch-size", type=click.IntRange(1), help="Bytes per fetch.  [default: fetch.size, 1 MiB]")
+@click.option("--follow", is_flag=True, help="At the end, wait for more messages until Ctrl-C.")
 @format_option
 @delimiter_option
 @json_option
@@ -74,8 +74,8 @@ def command(
 ) -> None:
     """Read partitions from an offset, without a group.
 
-    Prints each payload and a line feed, one partition after the other; with --follow, as messages arrive. With
-    --json, prints a list of objects: topic, broker_id, partition, offset, next_offset, index_in_set, and payload, or
+    Prints each payload and a line feed, one partition after another; with --follow, as messages arrive. With --json it
+    prints a list of objects: topic, broker_id, partition, offset, next_offset, index_in_set, and payload, or
     payload_base64 where it is not UTF-8.
     """
     broker_or_zookeeper(context)

@@ -68,13 +68,17 @@ def _read_start(text: str) -> int:
     "--broker",
     type=parse_broker,
     metavar="HOST:PORT",
-    help="Publish through this one address, such as a load balancer's; ZooKeeper has the schemas.",
+    help="Publish through this one address, such as a load balancer's. Schemas still come from ZooKeeper.",
 )
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True, help="Events per second."
 )
-@click.option("--users", type=click.IntRange(1), default=1000, show_default=True, help="How many members there are.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="How long.  [default: until Ctrl-C]")
+@click.option(
+    "--users", type=click.IntRange(1), default=1000, show_default=True, help="The number of members of the network."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), help="How long to publish.  [default: until Ctrl-C]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same events.")
 @click.option("--servers", type=click.IntRange(1), default=4, show_default=True, help="The number of servers.")
 @click.option(
@@ -82,7 +86,7 @@ def _read_start(text: str) -> int:
     "start_us",
     type=_read_start,
     metavar="now|TIME",
-    help="When the first event happens.  [default: 2011-06-12, always the same, so that a seed repeats times too]",
+    help="The time of the first event.  [default: 2011-06-12, so that a seed also repeats times]",
 )
 @click.option(
     "--day",
@@ -90,15 +94,13 @@ def _read_start(text: str) -> int:
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="The length of a day in seconds: the rate is its mean, and follows its rhythm.",
+    help="The length of a day in seconds. --rate is the mean of a day; the rate varies over the day.",
 )
 @click.option("--late", type=_SHARE, default=0.01, show_default=True, help="The share of events published late.")
 @click.option("--repeated", type=_SHARE, default=0.001, show_default=True, help="The share of events published twice.")
-@click.option("--machine", is_flag=True, help="Also publish measurements of this machine, which no seed repeats.")
+@click.option("--machine", is_flag=True, help="Also publish measurements of this machine; no seed repeats them.")
 @click.option("--at-once", is_flag=True, help="Publish as fast as possible; needs --seconds.")
-@click.option(
-    "--audit", "tier", metavar="TIER", help="Count the events that arrived as this tier of `kafka2011 audit`."
-)
+@click.option("--audit", "tier", metavar="TIER", help="Count confirmed events as this tier of `kafka2011 audit`.")
 @property_option
 @json_option
 def command(
@@ -119,11 +121,11 @@ def command(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Publish made-up events of a social network.
+    """Publish synthetic events of a social network.
 
-    Registers their schemas, and writes to the topics page_views, searches, impressions, clicks and server_stats. The
-    same options give the same events, except for published_at. Prints the number of events of each topic at the end,
-    once the brokers are proven to have handled all of them.
+    The command registers their schemas and writes to the topics page_views, searches, impressions, clicks and
+    server_stats. The same options give the same events, except for published_at. Once all events are confirmed, it
+    prints the number of events of each topic.
     """
     from kafka2011.events.codec import EventEncoder
     from kafka2011.events.generate import DEFAULT_START_US, Profile, generate

@@ -45,7 +45,7 @@ WATCH_INTERVAL_S = 2.0
 )
 @click.option("--group", help="One group only.")
 @click.option("--verify", is_flag=True, help="Fail unless every partition has exactly one live owner.")
-@click.option("--watch", is_flag=True, help="Show it repeatedly, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @zookeeper_option
 @json_option
 @click.pass_context
@@ -54,9 +54,9 @@ def command(
 ) -> None:
     """Show consumer groups: owner, committed offset, end and lag of every partition.
 
-    The lag is in bytes of the log, since offsets are byte positions. With --watch also how fast the log and the group
-    move, over the last minute, and an estimate of the lag in seconds: how long ago the log ended where the group is,
-    as was seen, or else as the log's rate suggests.
+    The lag is in bytes, since offsets are byte positions. --watch also shows the rates of log and group over the last
+    minute, and the lag in seconds: the time since the log ended where the group is now, as observed, or estimated from
+    the log's rate.
     """
     if context.invoked_subcommand is not None:
         return
@@ -102,9 +102,9 @@ def _verify(problems: list[str]) -> None:
 @zookeeper_option
 @json_option
 def list_groups(zk_connect: str, as_json: bool) -> None:
-    """List all groups that ever existed, with their members and topics.
+    """List all groups that ever existed, with members and topics.
 
-    Topics are those for which a group has offsets.
+    The topics of a group are those in which it has offsets.
     """
     with open_session(zk_connect) as client:
         groups = Groups(client)
@@ -128,18 +128,18 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
     "target",
     type=read_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help="Where to: the first or last offset; the newest segment from before a time (2011-06-12T10:00, local unless it"
-    " has a zone, or @ and ms since 1970); or an offset at which a message starts.",
+    help="The target: the first or last offset, the newest segment from before a time (2011-06-12T10:00, local"
+    " unless it has a zone, or @ and ms since 1970), or the offset of a message.",
 )
 @click.option(
     "--shift-by",
     "messages",
     type=int,
     metavar="MESSAGES",
-    help="How far from where it is, back if negative; a compressed set counts as one message.",
+    help="Move by this number of messages, back if negative. A compressed set counts as one message.",
 )
 @partitions_option
-@click.option("--dry-run", is_flag=True, help="Show where it would go, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the new offsets, and write nothing.")
 @zookeeper_option
 @json_option
 def reset(
@@ -154,8 +154,8 @@ def reset(
 ) -> None:
     """Move a group's offsets of a topic.
 
-    Shows the offsets before and after. Refused while the group has members, which would overwrite it, and for an offset
-    outside the partition.
+    Shows the offsets before and after. Refused while the group has members, which would overwrite the offsets, and for
+    an offset outside the partition.
     """
     if (target is None) == (messages is None):
         raise click.UsageError("give one of --to and --shift-by")
@@ -186,13 +186,13 @@ def reset(
     ),
 )
 @click.option("--group", required=True, help="The group to remove.")
-@click.option("--dry-run", is_flag=True, help="Show what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @zookeeper_option
 @json_option
 def delete(group: str, dry_run: bool, zk_connect: str, as_json: bool) -> None:
-    """Remove a group with its offsets, and show these.
+    """Remove a group and its offsets, and show the offsets.
 
-    Refused while the group has members. If it comes back, it begins where autooffset.reset says.
+    Refused while the group has members. A group that returns later begins where autooffset.reset says.
     """
     with open_session(zk_connect) as client:
         groups = Groups(client)

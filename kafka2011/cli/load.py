@@ -57,37 +57,34 @@ _turn = threading.Lock()
     "--fail-on-data-loss/--no-fail-on-data-loss",
     default=True,
     show_default=True,
-    help="Whether to stop when messages were removed before they were loaded, or write down how many bytes and go on.",
+    help="Whether to stop if messages were deleted before they were loaded, or to record the lost bytes and continue.",
 )
 @click.option(
     "--restart-replaced",
     is_flag=True,
-    help="Load partitions whose log is not the one that was loaded (a replaced disk, a topic that was made again) from"
-    " its beginning.",
+    help="Load a partition from its beginning if its log was replaced (another disk, a recreated topic).",
 )
-@click.option("--group", default="", help="Commit what was loaded to this consumer group, for monitoring only.")
+@click.option("--group", default="", help="Commit loaded offsets to this consumer group, for monitoring only.")
 @audit_option
-@pipeline_option(
-    "Up to when a topic is complete is told by what this file declares: silence of a tier or cluster holds it."
-)
+@pipeline_option("Take each topic's watermark from this pipeline; a part that does not report holds it back.")
 @click.option(
     "--audit-replaces",
     "replaced_table",
     default="",
     metavar="ID",
-    help="The id of the table that has reported as this tier until now, and whose place this one takes.",
+    help="The id of the table that has reported as this tier until now and is replaced by this one.",
 )
 @click.option(
     "--follow",
     is_flag=True,
-    help="Load again and again, until Ctrl-C or SIGTERM, which let the load of a topic that has begun end first.",
+    help="Keep loading until Ctrl-C or SIGTERM; a topic's load that has begun ends first.",
 )
 @click.option(
     "--interval",
     "interval_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow, time from the start of one load to that of the next.  [default: 60]",
+    help="With --follow, the time between the starts of two loads.  [default: 60]",
 )
 @click.option(
     "--upkeep",
@@ -96,7 +93,7 @@ _turn = threading.Lock()
     default=10.0,
     show_default=True,
     metavar="PERCENT",
-    help="With --follow, how much of the time goes into compaction and cleaning at most; 0 leaves it to others.",
+    help="With --follow, the largest part of the time for compaction and cleaning; 0 turns both off.",
 )
 @click.option("--rebuild", is_flag=True, help="Load one topic again, from its log into another table.")
 @click.option(
@@ -105,9 +102,9 @@ _turn = threading.Lock()
     metavar="PLACE",
     default="earliest",
     show_default=True,
-    help='With --rebuild, where a new table begins: earliest, or offsets such as {"0-1": 123}.',
+    help='With --rebuild, where the new table begins: earliest, or offsets such as {"0-1": 123}.',
 )
-@click.option("--into", metavar="NAME", help="With --rebuild, the table beside the topic's own to load into.")
+@click.option("--into", metavar="NAME", help="With --rebuild, the name of the new table.")
 @master_option
 @metrics_port_option
 @metrics_address_option
@@ -140,10 +137,10 @@ def command(
     metrics_host: str,
     source_options: tuple[str, ...],
 ) -> None:
-    """Load topics into tables of a warehouse, each message once, from where the last load ended up to now.
+    """Load new messages of topics into tables of a warehouse, each exactly once.
 
-    Each topic is committed on its own, rows and offsets in one step; if anything dies before that, the next load begins
-    where this one did. Prints one line of JSON for each load of all topics. `kafka2011 tables` maintains the tables.
+    A load starts where the last one ended, and commits rows and offsets of each topic in one step. After a killed load,
+    the next one starts at the same place. Prints one line of JSON for each load. See also `kafka2011 tables`.
     """
     warehouse, topics, pattern = tables
     _check_call(tables, has_interval=interval_s is not None, follow=follow, rebuild=rebuild, into=into)

@@ -84,7 +84,7 @@ MB = 1_000_000
     type=click.IntRange(1, 100_000),
     default=64,
     show_default=True,
-    help="How much may be sent and not confirmed, in MB. One broker may take as much of it as it leaves free.",
+    help="The most that may be sent and not confirmed, in MB. One broker may use as much of it as it leaves free.",
 )
 @click.option(
     "--report-interval",
@@ -93,7 +93,7 @@ MB = 1_000_000
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two lines of rates and lag.",
+    help="The time between two lines of rates and lag.",
 )
 @click.option(
     "--audit",
@@ -105,7 +105,7 @@ MB = 1_000_000
     "--schemas",
     "has_schemas",
     is_flag=True,
-    help="Register schemas of the topics in the target too, before their first events.",
+    help="Also register the topics' schemas at the target, before their first events.",
 )
 @metrics_port_option
 @metrics_address_option
@@ -129,11 +129,11 @@ def command(
     consumer_properties: tuple[str, ...],
     producer_properties: tuple[str, ...],
 ) -> None:
-    """Copy topics of clusters into another one as they grow, until Ctrl-C.
+    """Copy topics of one or more clusters into another, continuously, until Ctrl-C.
 
-    Sets pass unopened. Offsets are committed every autocommit.interval.ms, once the target has confirmed: whatever
-    dies, nothing is lost, and sets that were sent but not committed come twice. Lag is the part that the group has
-    not committed.
+    Compressed sets pass unopened. Offsets are committed every autocommit.interval.ms, once the target has confirmed.
+    Nothing is lost if a process is killed, but sets that were sent and not committed arrive twice. The lag is what the
+    group has not committed.
     """
     if (whitelist is None) == (blacklist is None):
         raise click.UsageError("give one of --whitelist and --blacklist")

@@ -52,7 +52,7 @@ _PATIENCE = 3
     type=click.IntRange(0, 65535),
     default=9670,
     show_default=True,
-    help="Where metrics and health are shown; 0 picks a free port.",
+    help="The port of metrics and health; 0 picks a free one.",
 )
 @metrics_address_option
 @click.option(
@@ -62,23 +62,23 @@ _PATIENCE = 3
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks at the groups.",
+    help="The time between two samples of the groups.",
 )
 @click.option(
     "--max-partitions",
     type=click.IntRange(min=0),
     default=2000,
     show_default=True,
-    help="With more partitions of groups than this none is shown by itself.",
+    help="With more partitions of groups than this, metrics by partition are left out.",
 )
-@tiers_option("The tiers of an audit to run too, in order.")
-@pipeline_option("What an audit to run too should find, in place of --tiers.")
+@tiers_option("Also run an audit of these tiers, in order.")
+@pipeline_option("Also run an audit of the pipeline in this file, in place of --tiers.")
 @click.option(
     "--state",
     "state_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where the audit keeps its place, so that it need not read all reports again; needs --tiers or --pipeline.",
+    help="The file with the audit's position, so that it does not read all reports again. Needs --tiers or --pipeline.",
 )
 @click.option(
     "--audit-interval",
@@ -87,7 +87,7 @@ _PATIENCE = 3
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two audits.",
+    help="The time between two audits.",
 )
 def command(
     zk_connect: str,
@@ -100,10 +100,11 @@ def command(
     state_path: Path | None,
     audit_interval_s: float,
 ) -> None:
-    """Show Prometheus how all groups stand, and what an audit says, until Ctrl-C.
+    """Serve Prometheus the lag of all groups and the verdict of an audit, until Ctrl-C.
 
-    Lag in bytes and about in seconds, owners and members of every group, those of 0.7's clients too; with --tiers or
-    --pipeline gaps and doubts, and the time before which all is accounted for. See docs/reference/metrics.md.
+    It serves the lag in bytes and approximate seconds, and owners and members of every group, including groups of 0.7
+    clients. With --tiers or --pipeline it also serves gaps, unknowns and the watermark of an audit. See
+    docs/reference/metrics.md.
     """
     audit = _audit_of(tiers, pipeline_path, state_path, zk_connect)
     with open_session(zk_connect) as client, stop_signals() as stop:

@@ -69,8 +69,8 @@ def command() -> None:
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="latest, earliest, milliseconds since 1970, or a time such as -1h, yesterday or ISO 8601, local without a"
-    " zone: offsets from before it.",
+    help="latest, earliest, milliseconds since 1970, or a time such as -1h, yesterday or ISO 8601 (local without"
+    " a zone): offsets from before it.",
 )
 @click.option(
     "--max-count", type=click.IntRange(1), default=1, show_default=True, help="How many offsets, newest first."
@@ -87,9 +87,9 @@ def show(
     max_count: int,
     as_json: bool,
 ) -> None:
-    """Show where partitions end, begin, or stood at some time.
+    """Show the end or the beginning of partitions, or their offset at a time.
 
-    In between, a broker knows only the offsets at which segments start, and when the segments were last written to.
+    For a time, a broker knows only the starts of segments and when each segment was last written.
     """
     broker_or_zookeeper(context)
     config = SimpleConsumerConfig.from_sources(environ=os.environ)
@@ -105,7 +105,7 @@ def show(
 
 @command.command("export", epilog=examples("kafka2011 offsets export --group reports --file offsets.json"))
 @click.option("--group", required=True, help="The group whose offsets to save.")
-@click.option("--file", type=click.File("w"), default="-", help="Where to write them.  [default: standard output]")
+@click.option("--file", type=click.File("w"), default="-", help="The file to write.  [default: standard output]")
 @zookeeper_option
 def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
     """Save a group's offsets as JSON: topic to partition to offset."""
@@ -117,15 +117,15 @@ def export_offsets(group: str, file: TextIO, zk_connect: str) -> None:
 
 @command.command("import", epilog=examples("kafka2011 offsets import --group audit --file offsets.json --dry-run"))
 @click.option("--group", required=True, help="The group whose offsets to write.")
-@click.option("--file", type=click.File("r"), default="-", help="Where to read them from. [default: standard input]")
-@click.option("--force", is_flag=True, help="Also write offsets that lie in no partition of a live broker.")
+@click.option("--file", type=click.File("r"), default="-", help="The file to read. [default: standard input]")
+@click.option("--force", is_flag=True, help="Also write offsets that are in no partition of a live broker.")
 @click.option("--dry-run", is_flag=True, help="Check the offsets, and write nothing.")
 @zookeeper_option
 def import_offsets(group: str, file: TextIO, force: bool, dry_run: bool, zk_connect: str) -> None:
     """Write a group's offsets as `export` saved them.
 
-    Offsets of other partitions are left alone. Refused while the group has members, which would overwrite them, and
-    for partitions that no live broker has, or that do not hold the offset.
+    Offsets of other partitions stay. Refused while the group has members, which would overwrite the offsets, and for a
+    partition that no live broker has or whose log does not hold the offset.
     """
     try:
         offsets = json.load(file)

@@ -36,7 +36,7 @@ _DEFAULT_MESSAGES = 1_000_000
 _messages_option = click.option(
     "--messages", type=click.IntRange(1), help=f"How many messages: {_DEFAULT_MESSAGES}, or with --seconds no limit."
 )
-_seconds_option = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="End after this time.")
+_seconds_option = click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time.")
 
 
 class _Limit:
@@ -94,7 +94,7 @@ class _Measured(NamedTuple):
 
 @click.group("perf", cls=CommandGroup)
 def command() -> None:
-    """Measure how fast a cluster takes and gives messages.
+    """Measure how fast a cluster appends and delivers messages.
 
     `client_cpu_us` and `broker_cpu_us` are processor time for each message: of this process, and of all registered
     brokers, whatever else they do meanwhile. The latter is known where all of them run on this machine.
@@ -112,13 +112,13 @@ def command() -> None:
 @zookeeper_option
 @_messages_option
 @_seconds_option
-@click.option("--size-bytes", type=click.IntRange(1), default=200, show_default=True, help="Of each payload.")
+@click.option("--size-bytes", type=click.IntRange(1), default=200, show_default=True, help="The size of each payload.")
 @click.option(
     "--batch",
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="Messages that are given to the producer in one call; with 1, one payload a call.",
+    help="Messages per call of the producer; with 1, each call sends one payload.",
 )
 @property_option
 @json_option
@@ -132,9 +132,10 @@ def produce_command(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Publish random bytes, and say how fast they were taken: from the first call until the producer is closed.
+    """Publish random bytes, and print the rate from the first call until the producer is closed.
 
-    By then brokers have handled everything. With producer.type=sync and confirm=false, the paper's producer, as well.
+    By then brokers have handled everything. That holds also for the paper's producer, producer.type=sync and
+    confirm=false.
     """
     from kafka2011.producer.producer import Producer
 
@@ -180,13 +181,13 @@ def _send(producer: Producer, topic: str, payloads: list[bytes], limit: _Limit, 
 @zookeeper_option
 @_messages_option
 @_seconds_option
-@click.option("--each", is_flag=True, help="Take messages one by one in place of lists.")
+@click.option("--each", is_flag=True, help="Read messages one by one instead of in lists.")
 @click.option(
     "--timeout-ms",
     type=click.IntRange(min=1),
     default=5000,
     show_default=True,
-    help="Stop when no message has come for this long, which does not count.",
+    help="Stop if no message arrives for this time; the time is not counted.",
 )
 @property_option
 @json_option
@@ -200,7 +201,7 @@ def consume_command(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Read a topic from its beginning in a group of its own, and say how fast messages came, from the first on."""
+    """Read a topic from its beginning in a temporary group, and print the rate from the first message on."""
     from kafka2011.consumer.connector import ConsumerConnector
 
     group = f"perf-{secrets.token_hex(6)}"

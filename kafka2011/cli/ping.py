@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     "zk_connect",
     type=read_zk_connect,
     metavar="HOST:PORT",
-    help="Ask all brokers that are registered here.",
+    help="Check all brokers that are registered here.",
 )
 @click.option(
     "--security",
     type=click.Path(exists=True, dir_okay=False),
-    help="The file that says how to meet HOST:PORT.",
+    help="The security file for the connection to HOST:PORT.",
 )
 @click.option(
-    "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="How long a broker may take."
+    "--timeout-ms", type=click.IntRange(1), default=5000, show_default=True, help="How long to wait for an answer."
 )
 @json_option
 def command(
     named: tuple[Broker, ...], zk_connect: str | None, security: str | None, timeout_ms: int, as_json: bool
 ) -> None:
-    """Ask brokers whether they serve requests.
+    """Check whether brokers answer requests.
 
-    Sends an empty multifetch, which any broker of 0.7 answers. Without an address it asks the broker on this machine,
-    at the port in the environment variable KAFKA2011_PORT, or 6667. Fails when one of them does not answer, so it can
-    serve as a health check.
+    It sends an empty multifetch, which every 0.7 broker answers. Without an address it checks the broker on this
+    machine, at the port in the environment variable KAFKA2011_PORT, or 6667. It fails if a broker does not answer, so
+    it can serve as a health check.
     """
     if not named and zk_connect is None:
         named = (parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}"),)

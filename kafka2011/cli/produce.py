@@ -72,22 +72,24 @@ def _read_pattern(text: str) -> re.Pattern[bytes]:
 @click.argument("topic")
 @zookeeper_option
 @broker_option
-@click.option("--file", type=click.File("rb"), default="-", help="What to read lines from.  [default: standard input]")
+@click.option(
+    "--file", type=click.File("rb"), default="-", help="The file to read lines from.  [default: standard input]"
+)
 @delimiter_option
 @click.option(
     "--partition",
     type=click.IntRange(ANY_PARTITION),
     default=ANY_PARTITION,
     show_default=True,
-    help="The partition of the one --broker; -1: a random one for every set of lines.",
+    help="The partition at --broker; -1: a random one for each set of lines.",
 )
 @click.option(
     "--key-regex",
     "pattern",
     type=_read_pattern,
     metavar="REGEX",
-    help="What it finds in a line (its first group, if it has one) is the line's key: lines of one key go to one"
-    " partition, in order. Lines in which it finds nothing go to random ones.",
+    help="The match in a line, or its first group, is the line's key. Lines of one key go to one partition, in"
+    " order; lines without a match go to random partitions.",
 )
 @click.option("--compress", type=click.Choice(list(_CODECS)), help="The codec.  [default: compression.codec, none]")
 @click.option("--skip-too-long", is_flag=True, help="Leave out lines longer than max.message.size, and report them.")
@@ -108,10 +110,9 @@ def command(
 ) -> None:
     """Publish lines, each as one message.
 
-    Lines are sent as they arrive, and lines that arrive together as one set. Ends once the brokers are proven to have
-    handled all of them, and fails otherwise; it also fails when there are no lines and no broker answers. A message
-    that is sent again can arrive twice. With brokers of Kafka 0.7 itself, nothing is proven about a set that is too
-    large for them.
+    Lines are sent as they arrive; lines that arrive together are one set. The command ends once all are confirmed, and
+    fails otherwise, also if there are no lines and no broker answers. A message that is sent again can arrive twice. A
+    0.7 broker confirms a set that is too large for it, and drops it.
     """
     broker_or_zookeeper(context)
     refuse_properties(properties, _OPTIONS_OF, fixed=_CHOSEN)

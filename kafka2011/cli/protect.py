@@ -27,15 +27,17 @@ _NAMED = 20
     ),
 )
 @zookeeper_option
-@click.option("--dry-run", is_flag=True, help="Say which znodes those are, and change nothing.")
-@click.option("--shut-out-0.7", "shuts_out", is_flag=True, help="Do it although brokers or members have no password.")
-@click.option("--undo", "is_undone", is_flag=True, help="Let everybody change the user's znodes again.")
+@click.option("--dry-run", is_flag=True, help="List these znodes, and change nothing.")
+@click.option(
+    "--shut-out-0.7", "shuts_out", is_flag=True, help="Go ahead although brokers or members have no password."
+)
+@click.option("--undo", "is_undone", is_flag=True, help="Open the user's znodes to everybody again.")
 def command(zk_connect: str, dry_run: bool, shuts_out: bool, is_undone: bool) -> None:
-    """Give znodes that anybody may change to the user that --zookeeper names.
+    """Restrict open znodes to the user that --zookeeper names.
 
-    Those are what clients and brokers of 0.7 made, and what ours made before they were given a user; new ones are
-    made right. From then on nobody without the password changes them. Brokers and members that are registered without
-    a user, as all of 0.7, could commit and register nothing any more: while there are any, nothing is changed.
+    Open znodes come from 0.7 clients and brokers, and from our own before they had a user. Afterwards only the user can
+    change them. Brokers and members without a user, such as all of 0.7, could then neither commit nor register. While
+    such a process is registered, the command changes nothing, unless you give --shut-out-0.7.
     """
     with open_session(zk_connect) as client:
         if client.default_acl is None:

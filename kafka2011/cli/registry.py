@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def command(zk_connect: str, as_json: bool) -> None:
     """Show what ZooKeeper knows of brokers, topics and consumers.
 
-    One line for each znode under /brokers and /consumers, with its text; those that disappear with their owner's
-    session are marked. With --json, prints a list of objects: path, data, ephemeral, version.
+    Prints one line for each znode under /brokers and /consumers, with its text, and marks ephemeral ones. With --json
+    it prints a list of objects: path, data, ephemeral, version.
     """
     with open_session(zk_connect) as client:
         nodes = list(walk(client))

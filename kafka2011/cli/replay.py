@@ -49,7 +49,7 @@ from zk.cluster import TopicPartition
     default="earliest",
     show_default=True,
     metavar="earliest|TIME|OFFSET",
-    help="Where to begin. A time means the newest segment from before it; an offset is that of the one --partition.",
+    help="Where to begin. A time means the newest segment from before it; an offset needs one --partition.",
 )
 @click.option(
     "--until",
@@ -58,9 +58,9 @@ from zk.cluster import TopicPartition
     default="latest",
     show_default=True,
     metavar="latest|TIME|OFFSET",
-    help="Where to end: where --from of the same would begin.",
+    help="Where to end. A value means the same place as with --from.",
 )
-@click.option("--to-topic", metavar="TOPIC", help="Where to publish.  [default: the same name, with --to]")
+@click.option("--to-topic", metavar="TOPIC", help="The topic to publish to.  [default: the same name, with --to]")
 @click.option(
     "--to",
     "target",
@@ -97,8 +97,8 @@ def command(
 ) -> None:
     """Publish a topic's stored messages again, into another topic or cluster.
 
-    It stops at --until, or where each partition ended when the replay began, once everything is confirmed. So a topic
-    can be replayed into itself, but must then be named with --to-topic. Sets pass unopened. Progress is not saved.
+    The replay stops at --until, or where each partition ended when it began, once everything is confirmed. To replay a
+    topic into itself, name it with --to-topic. Compressed sets pass unopened. Progress is not saved.
     """
     if to_topic is None and target is None:
         raise click.UsageError("give --to-topic, which may be the same topic, or --to")

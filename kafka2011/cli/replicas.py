@@ -26,7 +26,7 @@ _COLUMNS = (
 
 @click.group("replicas", cls=CommandGroup, default="list")
 def command() -> None:
-    """Show the replicas of brokers, and begin, elect and remove them.
+    """Show, create, elect and remove replicas of brokers.
 
     `kafka2011 replicas` is short for `kafka2011 replicas list`.
     """
@@ -36,10 +36,10 @@ def command() -> None:
 @zookeeper_option
 @json_option
 def list_replicas(zk_connect: str, as_json: bool) -> None:
-    """List the replicas of all broker ids: who leads, who is in sync, how far the others are behind.
+    """List the replicas of all brokers: the leader, the replicas in sync, and the lag of the others.
 
-    Leaders are asked for that. A replica is `away` when it is in sync and its process is not there. One that is neither
-    in sync nor there is not known to ZooKeeper, and not listed.
+    The lag comes from the leaders. A replica is `away` if it is in sync and its process does not run. A replica that is
+    neither in sync nor running is unknown to ZooKeeper, and not listed.
     """
     with open_session(zk_connect) as client:
         brokers = describe_replicas(client)
@@ -75,18 +75,18 @@ def _yes(is_so: bool) -> str:
 @click.argument("name")
 @click.argument("log_dir", type=click.Path(path_type=Path), metavar="LOG.DIR")
 @click.option("--new", "is_new", is_flag=True, help="The broker is new, and its log.dir may be empty.")
-@click.option("--accept-loss", is_flag=True, help="Lose what this log.dir does not have.")
+@click.option("--accept-loss", is_flag=True, help="Accept the loss of what this log.dir lacks.")
 @zookeeper_option
 @json_option
 def init(
     broker_id: int, name: str, log_dir: Path, is_new: bool, accept_loss: bool, zk_connect: str, as_json: bool
 ) -> None:
-    """Begin to have replicas of a broker: the one of this NAME has everything, in this LOG.DIR.
+    """Turn a broker into its first replica NAME, with all messages in LOG.DIR.
 
-    Run it once, on the machine that has the log.dir, while the broker is stopped; a directory that Kafka 0.7.2 wrote is
-    as good. Then start the broker again with replica.name=NAME, and the others, with other names and log.dirs that are
-    empty: they follow it. A LOG.DIR that was a replica's before, or ends before a group's offset, is refused without
-    --accept-loss: another one may have more.
+    Run it once, on the machine with the log.dir, while the broker is stopped. A log.dir of Kafka 0.7.2 will do. Then
+    start the broker with replica.name=NAME, and the other replicas with their own names and empty log.dirs. A LOG.DIR
+    that was a replica's before, or that ends before a group's offset, is refused without --accept-loss, since another
+    one may have more.
     """
     with open_session(zk_connect) as client:
         replica = begin_replicas(client, broker_id, name, log_dir, is_new=is_new, accept_loss=accept_loss)
@@ -99,17 +99,17 @@ def init(
 @command.command("elect", epilog=examples("kafka2011 replicas elect 0 b --accept-loss"))
 @click.argument("broker_id", type=click.IntRange(0), metavar="ID")
 @click.argument("name")
-@click.option("--accept-loss", is_flag=True, help="Lose what this replica does not have.")
+@click.option("--accept-loss", is_flag=True, help="Accept the loss of what this replica lacks.")
 @zookeeper_option
 @json_option
 def elect_replica(broker_id: int, name: str, accept_loss: bool, zk_connect: str, as_json: bool) -> None:
-    """Let a replica lead that may not have everything, since all that have are gone for good.
+    """Make an incomplete replica the leader, when all complete ones are lost for good.
 
-    What it does not have is lost, confirmed or not, and consumers that were ahead of it start over where
-    autooffset.reset says. A replica that has more and comes back cuts it off, and keeps it beside the log as .cut files
-    while its disk has room. Whoever is in sync and comes back in time leads by itself, and nothing is lost: start that
-    one if you can. If ZooKeeper has gone back to an older state, nobody leads by itself: without --accept-loss this
-    says what each replica has seen, and which one has most.
+    What this replica lacks is lost, confirmed or not. Consumers that were ahead of it start over where autooffset.reset
+    says. A replica that has more and returns later cuts the rest off, and keeps it in .cut files while its disk has
+    space. If you can, start a replica that was in sync instead: it leads without this command, and nothing is lost. If
+    ZooKeeper was restored to an older state, no replica leads without this command. Without --accept-loss it shows what
+    each replica has seen, and which one has most.
     """
     with open_session(zk_connect) as client:
         if not accept_loss:
@@ -145,12 +145,13 @@ def _seen(seen: SeenState | None) -> str:
 
 @command.command("remove", epilog=examples("kafka2011 replicas remove 0 --yes"))
 @click.argument("broker_id", type=click.IntRange(0), metavar="ID")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @zookeeper_option
 def remove(broker_id: int, yes: bool, zk_connect: str) -> None:
-    """Forget that a broker has replicas, once all their processes are stopped.
+    """Turn a broker with replicas back into one process, once all its processes are stopped.
 
-    Then start one of those that were in sync without replica.name; it says which. The others' log.dirs are not used.
+    The command names the replicas that were in sync: start one of them without replica.name. The log.dirs of the others
+    are no longer used.
     """
     if not yes:
         confirm(f"forget the replicas of broker {broker_id}?", "removed")

@@ -54,10 +54,8 @@ def _setting_options(function: Callable[..., None]) -> Callable[..., None]:
         "kafka2011 report --warehouse /data/warehouse --into /data/reports --follow --interval 300",
     ),
 )
-@click.option("--warehouse", metavar="PATH", help="Where `kafka2011 load` has put the tables.")
-@click.option(
-    "--from-brokers", is_flag=True, help="Instead of tables, read everything in a cluster's logs, every time."
-)
+@click.option("--warehouse", metavar="PATH", help="The warehouse with the tables of `kafka2011 load`.")
+@click.option("--from-brokers", is_flag=True, help="Read everything in a cluster's logs each time, instead of tables.")
 @zookeeper_option
 @click.option(
     "--into",
@@ -65,27 +63,25 @@ def _setting_options(function: Callable[..., None]) -> Callable[..., None]:
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where results go; every executor must reach it, and DIR/latest is the newest.",
+    help="Where to write results; every executor must reach it. DIR/latest is the newest.",
 )
 @click.option("--days", type=click.IntRange(1), default=7, show_default=True, help="How many days the page shows.")
-@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many derivations to keep.")
+@click.option("--keep", type=click.IntRange(1), default=3, show_default=True, help="How many results to keep.")
 @click.option(
     "--audit",
     "audit_path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="What `kafka2011 audit --json` printed: the page says what it concluded of each day.",
+    help="The output of `kafka2011 audit --json`: the page shows its verdict for each day.",
 )
-@click.option("--again", is_flag=True, help="Derive all days, not only those of new events.")
-@click.option(
-    "--follow", is_flag=True, help="Derive again and again, until Ctrl-C or SIGTERM, as soon as there is a table."
-)
+@click.option("--again", is_flag=True, help="Derive all days, not only those with new events.")
+@click.option("--follow", is_flag=True, help="Wait for a table, and derive repeatedly until Ctrl-C or SIGTERM.")
 @click.option(
     "--interval",
     "interval_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow, time between the starts of two derivations.  [default: 600]",
+    help="With --follow, the time between the starts of two runs.  [default: 600]",
 )
 @json_option
 @_setting_options
@@ -103,12 +99,11 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Derive reports from loaded tables, or straight from brokers, as Parquet files and as one page.
+    """Derive reports from loaded tables or from brokers, as Parquet files and one HTML page.
 
     The reports are page views, unique visitors, sessions, referrers, searches and their click-through, server errors,
-    and scrapers. Days with new events are derived again, the others are kept. Results are Parquet files and one page,
-    report.html, and appear together, with the commits that they were derived from. Without new events nothing
-    changes.
+    and scrapers. Days with new events are derived again; other days are kept. All results of a run appear at once:
+    Parquet files and report.html. Without new events nothing changes.
     """
     from kafka2011.audit.days import read_days
     from kafka2011.reports.derive import derive

@@ -33,9 +33,10 @@ def command() -> None:
 @zookeeper_option
 @json_option
 def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
-    """List the schemas of the named topics, or of all topics that have some.
+    """List the schemas of the named topics, or of all topics with schemas.
 
-    Schemas with one fingerprint have the same bytes and differ in a default, an alias, a logical type or documentation.
+    Schemas with the same fingerprint have the same bytes; they differ in a default, an alias, a logical type or
+    documentation.
     """
     from kafka2011.events.schema_registry import SchemaRegistry
 
@@ -88,9 +89,8 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
 def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
     """Add a schema to a topic's list. One that is already there keeps its number.
 
-    Refused if the topic's level of compatibility does not allow it beside the schemas before it. By default it must
-    read the events of all of them, and all of them must read its events: a field that is added or removed needs a
-    default.
+    Refused if the topic's level of compatibility does not allow it. By default it must read the events of all earlier
+    schemas, and they must read its events: a field that is added or removed needs a default.
     """
     from kafka2011.events.schema_registry import SchemaRegistry
 
@@ -132,11 +132,11 @@ def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
 @click.argument("level", required=False, type=click.Choice(LEVELS))
 @zookeeper_option
 def compatibility(topic: str, level: str | None, zk_connect: str) -> None:
-    """Show or set what is asked of a topic's next schema.
+    """Show or set how a topic's next schema may differ from the others.
 
-    backward: it reads the events of the newest one, so consumers are replaced first. forward: the newest one reads its
-    events, so producers are. full: both. With _transitive, this holds for all of the topic's schemas. none: anything
-    goes. default: full_transitive. With backward, a type may become wider: int, long, float, double.
+    backward: it reads events of the newest schema; upgrade consumers first. forward: the newest schema reads its
+    events; upgrade producers first. full: both. With _transitive this holds for all schemas of the topic. none:
+    anything is allowed. default: full_transitive. With backward, a type may become wider: int, long, float, double.
     """
     from kafka2011.events.compatibility import Compatibility
     from kafka2011.events.schema_registry import SchemaRegistry

@@ -34,7 +34,7 @@ config_option = click.option(
     type=click.Path(),
     expose_value=False,
     metavar="FILE",
-    help="Take all options from sections of a TOML file, and do what each says; SIGHUP reads it again.",
+    help="Take all options from a TOML file and run each of its sections. SIGHUP reads the file again.",
 )
 
 

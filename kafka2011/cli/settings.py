@@ -21,7 +21,7 @@ _COMPONENTS: dict[str, type[Settings]] = {
 def command(component: str | None, as_json: bool) -> None:
     """Show the settings of brokers, producers and consumers: name, default and meaning.
 
-    They are given in a file, with --override or --property, or in the environment, as variable says.
+    Set them in a file, with --override or --property, or as the environment variable shown.
     """
     rows = [
         (name, setting.key, setting.default_text.strip("`") or None, setting.variable, setting.doc.replace("`", ""))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 metrics_port_option = click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Show metrics to Prometheus at this port; 0 picks a free one. See docs/reference/metrics.md.",
+    help="The port where Prometheus reads metrics; 0 picks a free one. See docs/reference/metrics.md.",
 )
 metrics_address_option = click.option(
     "--metrics-bind-address",
@@ -24,7 +24,7 @@ metrics_address_option = click.option(
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="The IPv4 address to listen on for that; 0.0.0.0 means all.",
+    help="The IPv4 address of that port; 0.0.0.0 means all.",
 )
 
 

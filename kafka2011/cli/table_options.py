@@ -22,7 +22,7 @@ target_file_option = click.option(
     default=128,
     show_default=True,
     metavar="MB",
-    help="Roughly how large files become, given enough data.",
+    help="The approximate size of a file, given enough data.",
 )
 
 audit_option = click.option(

@@ -39,7 +39,7 @@ def command() -> None:
 @tables_options
 @json_option
 def status(tables: Tables, as_json: bool) -> None:
-    """Show how far tables are loaded: all of them, unless topics are named.
+    """Show how far tables are loaded: all of them, unless you name topics.
 
     It reads only the tables.
     """
@@ -81,7 +81,7 @@ def _time(time_ms: int | None) -> str | None:
 @tables_options
 @target_file_option
 def compact(tables: Tables, target_file_mb: int) -> None:
-    """Rewrite small files into a few large ones, in all tables unless topics are named.
+    """Rewrite small files into a few large ones, in all tables unless you name topics.
 
     Prints one line of JSON.
     """
@@ -105,19 +105,20 @@ def compact(tables: Tables, target_file_mb: int) -> None:
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="Spare what was replaced or written within this time, and what no commit names yet for 1 at least.",
+    help="Keep files that were replaced or written within this time; files that no commit names, for at least"
+    " one hour.",
 )
 @click.option(
     "--force-at-rest",
     "at_rest",
     is_flag=True,
-    help="Spare what no commit names yet no longer than --older-than: no load or compaction of these tables may run.",
+    help="Keep files that no commit names no longer than --older-than. No load or compaction of these tables may run.",
 )
 def clean(tables: Tables, older_than_h: float, at_rest: bool) -> None:
-    """Remove files left by loads that died, and files that no commit needs any more.
+    """Remove files of killed loads, and files that no commit needs any more.
 
-    Rows that were committed stay, whatever the age; a load whose files are removed fails, and loads again. Cleans all
-    tables, unless topics are named. Prints one line of JSON.
+    Committed rows stay. A running load whose files are removed fails, and loads again. Cleans all tables unless you
+    name topics. Prints one line of JSON.
     """
     from kafka2011.warehouse.table.upkeep import clean_tables
 
@@ -131,9 +132,9 @@ def clean(tables: Tables, older_than_h: float, at_rest: bool) -> None:
 @click.argument("topic")
 @click.argument("name")
 def swap(warehouse: str, topic: str, name: str) -> None:
-    """Put the rows and offsets of the rebuilt table NAME in place of those of the topic's own.
+    """Replace the rows and offsets of a topic's table by those of the rebuilt table NAME.
 
-    Loads go on from the offsets of the rebuilt table, which stays. Prints one line of JSON.
+    Loads continue from these offsets. The rebuilt table stays. Prints one line of JSON.
     """
     from kafka2011.warehouse.loading.row_counts import count_rows
     from kafka2011.warehouse.table import swapping
@@ -152,7 +153,7 @@ def swap(warehouse: str, topic: str, name: str) -> None:
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be given many times.")
 @click.argument("choice", type=click.Choice(["again", "skip"]))
 def settle(warehouse: str, topics: tuple[str, ...], choice: str) -> None:
-    """Decide how loading continues after a table was restored: removed rows are loaded again, or left out.
+    """Decide how loads continue after a table was restored: load the removed rows again, or skip them.
 
     Loads nothing yet. Prints one line of JSON.
     """

@@ -36,7 +36,7 @@ def command() -> None:
 def list_topics(zk_connect: str, as_json: bool) -> None:
     """List all topics that were ever registered.
 
-    Brokers and partitions are the ones live now.
+    Brokers and partitions are those that are live now.
     """
     with open_session(zk_connect) as client:
         registry = BrokerRegistry(client)
@@ -52,7 +52,7 @@ def list_topics(zk_connect: str, as_json: bool) -> None:
 def describe(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> None:
     """Show the partitions of topics: broker, address, first offset and end.
 
-    Without a topic it shows all. Offsets come from the broker; none are shown if it does not answer.
+    Without a topic it shows all. Offsets come from the broker; if it does not answer, none are shown.
     """
     with open_session(zk_connect) as client:
         partitions = describe_topics(client, topics)
@@ -89,15 +89,15 @@ def _read_ids(text: str) -> list[int]:
 @click.option(
     "--partitions",
     type=click.IntRange(1),
-    help="Fail, and create nothing, unless every broker's settings make this many.",
+    help="Create nothing and fail unless every broker's settings give this number.",
 )
 @json_option
 def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int | None, as_json: bool) -> None:
     """Create a topic on brokers, or extend it to more of them.
 
-    Sends each broker an empty set, which creates the topic there, even on brokers of 0.7, and waits until it is
-    registered. The number of partitions is a setting of the broker, topic.partition.count.map=views:4 or
-    num.partitions=4; no request can set it.
+    It sends each broker an empty set, which creates the topic there, also on 0.7 brokers, and waits until it is
+    registered. The number of partitions is a setting of the broker (topic.partition.count.map=views:4 or
+    num.partitions=4); no request can set it.
     """
     validate_topic(topic)  # before anything is asked
     with open_session(zk_connect) as client:
@@ -114,16 +114,16 @@ def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int |
     ),
 )
 @click.argument("topic")
-@click.option("--partitions", type=click.IntRange(1), required=True, help="How many each broker is to have.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
+@click.option("--partitions", type=click.IntRange(1), required=True, help="The number of partitions on each broker.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @zookeeper_option
 @json_option
 def grow(topic: str, partitions: int, dry_run: bool, zk_connect: str, as_json: bool) -> None:
     """Give a topic more partitions on every broker that has it, while it runs.
 
-    They stay through restarts, whatever the broker's settings say. Keys choose among more partitions from then on, so
-    some move; groups divide the new ones by themselves. Brokers of Kafka 0.7 are left as they are, and the exit status
-    is 1 then. `topics create` extends a topic to more brokers.
+    The number survives restarts and overrides the broker's settings. Keys then choose among more partitions, so some
+    move; groups divide the new partitions without a restart. 0.7 brokers do not change, and the exit status is then 1.
+    `topics create` extends a topic to more brokers.
     """
     with open_session(zk_connect) as client:
         changes = grow_topic(client, topic, partitions, dry_run=dry_run)
@@ -141,18 +141,18 @@ def grow(topic: str, partitions: int, dry_run: bool, zk_connect: str, as_json: b
     "--offsets/--keep-offsets",
     default=True,
     show_default=True,
-    help="Remove the groups' offsets in it too, once nobody owns it any more.",
+    help="Also remove the groups' offsets, once no member owns the partitions.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @zookeeper_option
 @json_option
 def delete(topic: str, offsets: bool, yes: bool, dry_run: bool, zk_connect: str, as_json: bool) -> None:
-    """Delete a topic with all that it holds, on all brokers, while they run.
+    """Delete a topic with all its messages, on all brokers, while they run.
 
-    It says whom that affects, and asks. A broker that is away deletes it when it starts; those of Kafka 0.7 are left as
-    they are, and the exit status is 1 then. Stop what publishes to the topic before, mirrors included: a single message
-    makes it anew, at offset 0.
+    It shows who is affected, and asks for confirmation. A broker that is down deletes the topic when it starts. 0.7
+    brokers keep it, and the exit status is then 1. First stop everything that publishes to the topic, mirrors included:
+    a single message recreates it, at offset 0.
     """
     with open_session(zk_connect) as client:
         plan = delete_topic(client, topic, dry_run=True)

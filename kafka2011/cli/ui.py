@@ -29,7 +29,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on. Without --tls-ca, whoever reaches it sees topics and messages.",
+    help="The address to listen on. Without --tls-ca, everyone who reaches it sees topics and messages.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=2011, show_default=True, help="The port; 0 picks a free one."
@@ -38,32 +38,34 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--always-on",
     "is_always_on",
     is_flag=True,
-    help="Follow members and owners even while no browser looks, to know in the morning what happened at night.",
+    help="Follow members and owners also while no browser is open.",
 )
 @click.option(
     "--retention-hours",
     type=click.FloatRange(min=0, min_open=True),
     default=168.0,
     show_default=True,
-    help="log.retention.hours of the brokers, which do not tell: where to draw the edge of retention.",
+    help="log.retention.hours of the brokers, for the edge of retention; the protocol does not report it.",
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
-    help="A name by which browsers ask for it, beside localhost and addresses; may be given many times.",
+    help="A name by which browsers reach the console, besides localhost and addresses; may be given many times.",
 )
 @click.option(
-    "--tls-certificate", type=_FILE, help="Listen by TLS: its certificate, and those between it and its signer, as PEM."
+    "--tls-certificate",
+    type=_FILE,
+    help="Listen over TLS with this certificate, and those between it and its signer: PEM.",
 )
-@click.option("--tls-key", type=_FILE, help="The key of that certificate, as PEM.")
+@click.option("--tls-key", type=_FILE, help="The key of that certificate: PEM.")
 @click.option(
-    "--tls-ca", type=_FILE, help="Let in only browsers with a certificate, and one that this authority has signed: PEM."
+    "--tls-ca", type=_FILE, help="Accept only browsers with a certificate that this authority has signed: PEM."
 )
 @click.option(
     "--allow-changes",
     is_flag=True,
-    help="Let the page move the offsets of groups. Elsewhere than on this machine that needs --tls-ca.",
+    help="Let the page move the offsets of groups. On another address than this machine's it needs --tls-ca.",
 )
 @click.option(
     "--allow",
@@ -86,10 +88,10 @@ def command(
     rules: Path | None,
     warehouse: str,
 ) -> None:
-    """Show the cluster to browsers, live, until Ctrl-C.
+    """Serve the console, which shows the cluster in a browser, until Ctrl-C.
 
-    Without --allow-changes it only reads: of ZooKeeper what a watch has told of, of brokers small answers, and without
-    --always-on nothing at all while no browser looks. See docs/how-to/ui.md.
+    Without --allow-changes it only reads. While no browser is open it sends no requests, unless you give --always-on.
+    See docs/how-to/ui.md.
     """
     from kafka2011.broker.security.access import Access
     from kafka2011.broker.security.certificates import Certificates

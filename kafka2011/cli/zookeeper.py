@@ -26,13 +26,13 @@ from zk.local_zookeeper import LocalZooKeeper
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to keep the data. Default: a temporary directory, which goes at the end.",
+    help="Where to keep the data. Default: a temporary directory, deleted at the end.",
 )
 def command(host: str, port: int, data_dir: Path | None) -> None:
     """Run a local ZooKeeper server until Ctrl-C.
 
-    For one machine: it runs from the jars of Debian's libzookeeper-java or of PySpark, in a small heap, and allows
-    sessions of one second.
+    It runs from the jars of Debian's libzookeeper-java or of PySpark, with a small heap, and allows sessions of one
+    second. It is for trials on one machine.
     """
     with stop_signals() as stop, LocalZooKeeper(port, data_dir, host) as server:
         click.echo(f"ZooKeeper listens on {server.connect_string}; Ctrl-C stops it")

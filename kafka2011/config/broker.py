@@ -51,7 +51,7 @@ class BrokerConfig(Settings):
         "zk.synctime.ms": "only consumers wait for it",
     }
 
-    brokerid: int = setting(None, Integer(0), "The broker's number, different for each broker of a cluster.")
+    brokerid: int = setting(None, Integer(0), "The id of the broker, unique in the cluster.")
     bind_address: str = setting("127.0.0.1", Host(), "The IPv4 address to listen on; 0.0.0.0 means all.")
     hostname: str = setting(
         None,
@@ -61,15 +61,19 @@ class BrokerConfig(Settings):
         fallback=Fallback("`bind.address`", _registered_name),
     )
     port: int = setting(6667, Integer(0, 65535), "The port to listen on; 0 picks a free one.")
-    tls_port: int = setting(-1, Integer(-1, 65535), "Another port, to listen on by TLS; 0 picks a free one, -1: none.")
+    tls_port: int = setting(
+        -1, Integer(-1, 65535), "Another port that listens over TLS; 0 picks a free one, -1 turns it off."
+    )
     tls_only: bool = setting(
         False,
         Boolean(),
-        "Listen on `port` by TLS, which 0.7's clients cannot use, and on no other port.",
+        "Listen over TLS on `port`, and on no other port. 0.7 clients cannot connect then.",
     )
     tls_certificate: str = setting("", File(), "The broker's certificate, and those between it and its signer: PEM.")
     tls_key: str = setting("", File(), "The key of that certificate: PEM.")
-    tls_ca: str = setting("", File(), "Who signs clients' certificates: PEM. Without it, none are asked for.")
+    tls_ca: str = setting(
+        "", File(), "The authority that signs clients' certificates: PEM. Without it, clients need no certificate."
+    )
     tls_client_required: bool = setting(False, Boolean(), "Refuse clients that show no certificate.")
     tls_principal_rule: str = setting(
         "CN=([^,]+)",
@@ -78,7 +82,9 @@ class BrokerConfig(Settings):
         " `C=DE,O=shop,CN=reports`.",
     )
     allow_file: str = setting(
-        "", File(), "The file that says who may produce to, and consume from, which topics; without it, everybody may."
+        "",
+        File(),
+        "The file that says which principals may produce to and consume from which topics; without it, everybody may.",
     )
 
     quota_file: str = setting(
@@ -87,16 +93,19 @@ class BrokerConfig(Settings):
         "The file that says how many bytes a second principals may produce and fetch; without it there is no limit.",
     )
     max_connections: int = setting(
-        0, Integer(0), "Connections beyond so many are closed; 0, and at most: half of the limit on open files."
+        0,
+        Integer(0),
+        "The most connections; further ones are closed. 0 means half of the limit on open files, which is"
+        " also the upper bound.",
     )
     max_connections_per_address: int = setting(
-        0, Integer(0), "Connections beyond so many from one address are closed; 0: no limit."
+        0, Integer(0), "The most connections from one address; further ones are closed. 0: no limit."
     )
     connections_max_idle_ms: int = setting(
         -1,
         Integer(-1),
-        "A connection from which nothing comes for so long is closed; -1 or 0: never. What a producer of 0.7 sends next"
-        " is lost then, and it does not notice.",
+        "Close a connection that sends nothing for this time; -1 or 0 turns this off. A 0.7 producer does"
+        " not notice, and loses what it sends next.",
     )
 
     log_dir: Path = setting(None, Directory(), "The directory that holds the logs.")
@@ -114,11 +123,11 @@ class BrokerConfig(Settings):
         DEFAULT_MAX_TOPIC_NAME_LENGTH, Integer(1), "The longest topic name allowed, in characters."
     )
     join_topics: bool = setting(
-        False, Boolean(), "Take a share of every topic that is registered, instead of waiting to be written to."
+        False, Boolean(), "Register partitions of every registered topic, instead of waiting for a first message."
     )
 
     log_file_size: int = setting(
-        1024**3, Integer(1), "The size in bytes beyond which a segment is closed and the next one begun."
+        1024**3, Integer(1), "The size in bytes at which a segment is closed and the next one begins."
     )
     topic_log_file_size: Mapping[str, int] = setting("", TopicMap(Integer(1)), "The same for individual topics.")
     log_roll_hours: float = setting(168.0, Decimal(), "A segment older than this is closed too.")
@@ -129,7 +138,7 @@ class BrokerConfig(Settings):
     log_retention_size: int = setting(
         -1,
         Integer(-1, MAX_INT64),
-        "The oldest segments are deleted while what remains of the log is at least this many bytes; -1: never.",
+        "Delete the oldest segments of a log while the rest has at least this many bytes; -1 turns this off.",
     )
     topic_log_retention_size: Mapping[str, int] = setting(
         "", TopicMap(Integer(-1, MAX_INT64)), "The same for individual topics."
@@ -139,11 +148,10 @@ class BrokerConfig(Settings):
     log_scrub_bytes_per_second: int = setting(
         4 * 1024 * 1024,
         Integer(0),
-        "How fast segments that are full are read in the background, to find damaged messages before a consumer does;"
-        " 0: never.",
+        "How fast full segments are checked for damaged messages in the background; 0 turns this off.",
     )
     log_scrub_interval_hours: float = setting(
-        24.0, Decimal(), "Time from the end of one pass over all of them to the next."
+        24.0, Decimal(), "The time from the end of one such check of all segments to the start of the next."
     )
 
     log_flush_interval: int = setting(500, Integer(1), "Messages after which a log is flushed and so becomes readable.")
@@ -161,8 +169,8 @@ class BrokerConfig(Settings):
     log_flush_awaited_ms: int = setting(
         1,
         Integer(-1),
-        "A log whose end a consumer waits at is flushed for it as soon as there is something new, at the earliest this"
-        " long after its last flush; -1: never.",
+        "When a consumer waits at the tail of a log, flush new messages at once, but not sooner than this"
+        " time after the last flush; -1 turns this off.",
     )
 
     max_message_size: int = setting(1_000_000, Integer(), "A set with a payload of more bytes is dropped.")
@@ -174,7 +182,7 @@ class BrokerConfig(Settings):
     queued_max_bytes: int = setting(
         None,
         Integer(1, MAX_INT64),
-        "Memory for the requests of all connections together, in bytes; those that find it full wait."
+        "Memory for the requests of all connections together, in bytes. When it is full, connections wait."
         " At least `max.socket.request.bytes`.",
         fallback=Fallback(
             f"`{DEFAULT_QUEUED_MAX_BYTES}`, or `max.socket.request.bytes` if larger",
@@ -185,15 +193,13 @@ class BrokerConfig(Settings):
     socket_receive_buffer: int = setting(102400, Integer(1), "SO_RCVBUF of a connection, in bytes.")
 
     metrics_port: int = setting(
-        -1, Integer(-1, 65535), "The port that shows metrics to Prometheus; 0 picks a free one, -1: none."
+        -1, Integer(-1, 65535), "The port where Prometheus reads metrics; 0 picks a free one, -1 turns it off."
     )
-    metrics_bind_address: str = setting(
-        "127.0.0.1", Host(), "The IPv4 address to listen on for those who read metrics; 0.0.0.0 means all."
-    )
+    metrics_bind_address: str = setting("127.0.0.1", Host(), "The IPv4 address of that port; 0.0.0.0 means all.")
     metrics_max_partitions: int = setting(
         2000,
         Integer(0),
-        "With more partitions than this, there are no metrics by partition; with more topics, none by topic.",
+        "With more partitions than this, metrics by partition are left out; with more topics, metrics by topic.",
     )
 
     enable_zookeeper: bool = setting(True, Boolean(), "Register in ZooKeeper; without it clients must name the broker.")
@@ -206,40 +212,38 @@ class BrokerConfig(Settings):
     replica_name: str = setting(
         "",
         REPLICA_NAME,
-        "The name of this process among those that hold the same logs under the same `brokerid`, one of which leads;"
-        " without it the broker has no replicas.",
+        "The name of this replica among those with the same `brokerid`. Without it, the broker has no replicas.",
     )
     min_insync_replicas: int = setting(
         1,
         Integer(1),
-        "With fewer replicas in sync, the leader among them included, nothing is taken, and what was taken cannot be"
-        " read yet.",
+        "With fewer replicas in sync, the leader included, nothing is appended, and unconfirmed messages"
+        " cannot be read.",
     )
     replica_lag_time_max_ms: int = setting(
         4000,
         Integer(100),
-        "A follower that has not had all there was for so long is no longer in sync. Well below the 10 s after which"
-        " producers send again what was not confirmed.",
+        "A follower that has lagged for this time is no longer in sync. Keep it well below 10 s, when"
+        " producers send unconfirmed messages again.",
     )
     replica_address_gap_ms: int = setting(
         1500,
         Integer(0),
-        "How long the broker is absent from ZooKeeper when another replica takes over, so that producers of 0.7 see"
-        " that its address has changed; 0 where there are none.",
+        "How long the broker is absent from ZooKeeper when another replica takes over, so that 0.7"
+        " producers notice the new address. Without such producers, set it to 0.",
     )
 
     replica_hang_timeout_ms: int = setting(
         0,
         Integer(0),
-        "A leader that hangs for so long is killed by its watchdog, if another replica is in sync: its connections are"
-        " reset, and that one leads. Set it below zk.sessiontimeout.ms, and only where something starts the process"
-        " again. 0: never.",
+        "The watchdog kills a leader that hangs for this time, if another replica is in sync and can lead."
+        " Set it below zk.sessiontimeout.ms, and only if something restarts the process. 0 turns this off.",
     )
     replica_max_bytes_per_second: int = setting(
         0,
         Integer(0),
-        "A follower that is not in sync is given no more bytes a second, so that consumers do not notice; more than is"
-        " produced, or it never comes in sync. 0: no limit.",
+        "The most bytes a second for a follower that is not in sync, to spare consumers. It must exceed the"
+        " rate of produced bytes, or the follower never catches up. 0: no limit.",
     )
 
     @property

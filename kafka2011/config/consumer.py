@@ -16,15 +16,15 @@ class SimpleConsumerConfig(Settings):
 
     COMPONENT: ClassVar[str] = "simple consumer"
 
-    socket_timeout_ms: int = setting(30000, Integer(1), "How long to connect, or to ask and be answered, may take.")
+    socket_timeout_ms: int = setting(30000, Integer(1), "How long connecting, or a request with its answer, may take.")
     socket_buffersize: int = setting(
         65536, Integer(1), "SO_RCVBUF of a connection, in bytes; at least twice `fetch.size`, and 2 MiB."
     )
     fetch_size: int = setting(
         1024 * 1024,
         Integer(1),
-        "Bytes asked for in one fetch. Who is behind asks for several times that, up to 1 MiB, where there is room for"
-        " as many sets.",
+        "Bytes per fetch of a partition. A consumer that lags fetches several times that, up to 1 MiB, if"
+        " its queue has space for the sets.",
     )
 
 
@@ -47,14 +47,14 @@ class ConsumerConfig(SimpleConsumerConfig):
     session_watchdog: bool = setting(
         False,
         Boolean(),
-        "Start a small process that ends the ZooKeeper session as soon as this one dies, so that its partitions go to"
-        " other members at once, and not when `zk.sessiontimeout.ms` is over.",
+        "Start a small process that ends the ZooKeeper session as soon as this process dies. Other members"
+        " then take its partitions at once, not after `zk.sessiontimeout.ms`.",
     )
 
     autooffset_reset: str = setting(
         "smallest",
         Choice(("smallest", "largest")),
-        "Where to start without a committed offset, or when it is no longer there.",
+        "Where to start without a committed offset, or if that offset is no longer in the log.",
     )
     autooffset_newpartitions: str = setting(
         "reset",
@@ -67,19 +67,21 @@ class ConsumerConfig(SimpleConsumerConfig):
     fetch_wait_max_ms: int = setting(
         30000,
         Integer(0, 60000),
-        "How long a broker waits at the end of the logs before it answers that there is nothing new; 0, and brokers of"
-        " 0.7: not at all.",
+        "How long a broker may wait at the tail of the logs for new messages before it answers; with 0, and"
+        " at 0.7 brokers, it does not wait.",
     )
-    fetch_min_bytes: int = setting(1, Integer(1), "How many new bytes it waits for, of all partitions together.")
+    fetch_min_bytes: int = setting(
+        1, Integer(1), "How many new bytes the broker waits for, of all partitions together."
+    )
     fetcher_backoff_ms: int = setting(
-        1000, Integer(1), "Time until the next fetch when there was nothing new, and the broker did not wait for it."
+        1000, Integer(1), "The time until the next fetch if a broker had nothing new and did not wait."
     )
     queuedchunks_max: int = setting(10, Integer(1), "Fetched sets of `fetch.size` that may wait for one stream.")
     partition_assignment: str = setting(
         "range",
         Choice(("range", "fair")),
-        "How a group divides its partitions: `range`, each topic by itself, as 0.7 does; `fair`, all topics together,"
-        " if all its members say so.",
+        "How a group assigns its partitions: `range`, each topic separately, as in 0.7; `fair`, all topics"
+        " together, if all members ask for it.",
     )
     rebalance_retries_max: int = setting(4, Integer(1), "Attempts at a rebalance before it is logged as failing.")
     rebalance_backoff_ms: int = setting(
@@ -91,11 +93,11 @@ class ConsumerConfig(SimpleConsumerConfig):
     max_poll_interval_ms: int = setting(
         -1,
         Integer(-1),
-        "A member whose application does not come back to one of its streams for so long gives up its partitions, until"
-        " it does; -1 or 0: it keeps them.",
+        "If the application does not poll each stream within this time, the member gives up its partitions"
+        " until it does; -1 or 0 turns this off.",
     )
     consumer_timeout_ms: int = setting(
-        -1, Integer(-1), "Iteration ends after this time without a message; -1: it waits forever."
+        -1, Integer(-1), "Iteration ends after this time without a message; -1 waits without limit."
     )
     shallowiterator_enable: bool = setting(
         False, Boolean(), "Return compressed sets as they are, unopened, instead of the messages inside."

@@ -32,13 +32,12 @@ class SyncProducerConfig(Settings):
     connect_timeout_ms: int = setting(5000, Integer(1), "How long to wait for a connection.")
     socket_timeout_ms: int = setting(30000, Integer(1), "How long sending a request, or reading its answer, may take.")
     reconnect_interval: int = setting(30000, Integer(1), "Reconnect after this many sends, for load balancers.")
-    reconnect_time_interval_ms: int = setting(
-        10_000_000, Integer(-1), "Reconnect after this time; -1: never for this reason."
-    )
+    reconnect_time_interval_ms: int = setting(10_000_000, Integer(-1), "Reconnect after this time; -1 turns this off.")
     max_message_size: int = setting(
         1_000_000,
         Integer(),
-        "The largest payload in bytes; others are refused before anything is sent. At most the brokers' own limit.",
+        "The largest payload in bytes; larger ones are refused before anything is sent. At most the"
+        " brokers' own limit.",
     )
 
 
@@ -92,7 +91,7 @@ class ProducerConfig(SyncProducerConfig):
     queue_enqueue_timeout_ms: int = setting(
         -1,
         Integer(-1),
-        "`async`: how long a send waits while the queue is full; 0 fails at once, -1 waits for room (0.7: 0).",
+        "`async`: how long a send waits while the queue is full; 0 fails at once, -1 waits without limit (0.7: 0).",
         key="queue.enqueueTimeout.ms",
     )
     batch_size: int = setting(200, Integer(1), "`async`: messages in one request. At most `queue.size`.")
@@ -107,7 +106,7 @@ class ProducerConfig(SyncProducerConfig):
     close_timeout_ms: int = setting(
         10000,
         Integer(0),
-        "How long the program's exit may take to send what is queued in a producer that was not closed.",
+        "How long the exit of a program may wait to send what an unclosed producer has queued.",
     )
 
     def _check(self) -> None:

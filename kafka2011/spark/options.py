@@ -187,7 +187,7 @@ class ReadOptions(_Options):
 
     zk_connect: str = setting("", ZK_CONNECT, "ZooKeeper's servers. Either this or `broker.list`.")
     broker_list: tuple[Broker, ...] = setting(
-        (), BrokerList(), "Fixed brokers, `id:host:port,...`, asked for their partitions one by one."
+        (), BrokerList(), "Fixed brokers, `id:host:port,...`; each is asked for its partitions."
     )
     subscribe: tuple[str, ...] = setting(
         (), Topics(), "Topics to read, `topic,...`. One of this, subscribePattern and assign."
@@ -243,8 +243,8 @@ class ReadOptions(_Options):
     corrupt_messages: str = setting(
         "fail",
         Choice(("fail", "skip", "null")),
-        "What a corrupt message does: `fail` stops, `skip` leaves it out and logs how many, `null` gives a row for it"
-        " whose value is null.",
+        "What to do with a corrupt message: `fail` stops, `skip` leaves it out and logs the number, `null`"
+        " returns a row with a null value.",
         key="corruptMessages",
     )
     max_message_bytes: int = setting(
@@ -255,16 +255,16 @@ class ReadOptions(_Options):
         key="maxMessageBytes",
     )
     poll_timeout_ms: int = setting(
-        120_000, Integer(1), "How long a task waits for a broker that is away.", key="kafkaConsumer.pollTimeoutMs"
+        120_000, Integer(1), "How long a task waits for a broker that is down.", key="kafkaConsumer.pollTimeoutMs"
     )
     retries: int = setting(
-        30, Integer(), "How often planning asks again for a broker that is away.", key="fetchOffset.numRetries"
+        30, Integer(), "How often planning retries a broker that is down.", key="fetchOffset.numRetries"
     )
     retry_interval_ms: int = setting(
         1000, Integer(1), "The time between those attempts.", key="fetchOffset.retryIntervalMs"
     )
-    fetch_size: int = setting(2 * 1024 * 1024, Integer(1024), "Bytes asked for in one fetch.")
-    socket_timeout_ms: int = setting(30_000, Integer(1), "How long to connect, or to ask and be answered, may take.")
+    fetch_size: int = setting(2 * 1024 * 1024, Integer(1024), "Bytes per fetch.")
+    socket_timeout_ms: int = setting(30_000, Integer(1), "How long connecting, or a request with its answer, may take.")
     zk_sessiontimeout_ms: int = setting(6000, Integer(1), "Silence after which ZooKeeper ends planning's session.")
     zk_connectiontimeout_ms: int = setting(
         None, Integer(1), "How long to wait for ZooKeeper.", fallback=same_as("zk.sessiontimeout.ms")
