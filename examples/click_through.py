@@ -23,12 +23,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from kafka2011.events.codec import EventEncoder
-from kafka2011.events.schema_registry import SchemaRegistry
-from kafka2011.events.schemas import KnownSchemas, event_schema
-from kafka2011.reports.broker_events import decoded
+from kafka2011 import connect
+from kafka2011.events import EventEncoder, KnownSchemas, SchemaRegistry, event_schema
+from kafka2011.reports import decoded
 from kafka2011.spark import register
-from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kafka2011.cli.app import main
+from kafka2011.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main(["load", *sys.argv[1:]]))

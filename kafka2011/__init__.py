@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from kafka2011.producer.producer import Producer
     from kafka2011.producer.sync_producer import SyncProducer
     from kafka2011.wire.protocol import ANY_PARTITION, EARLIEST, LATEST
+    from zk.client import ZkClient
     from zk.cluster import Broker, TopicPartition
+    from zk.connecting import connect
     from zk.errors import ZkError, ZkUnavailable
 
     __version__: str
@@ -108,8 +110,10 @@ __all__ = [
     "UnknownError",
     "Whitelist",
     "WrongPartitionError",
+    "ZkClient",
     "ZkError",
     "ZkUnavailable",
+    "connect",
 ]
 
 _HOMES = {
@@ -182,6 +186,8 @@ _HOMES = {
         "LATEST",
     ),
     "kafka2011.message.topic": ("InvalidTopicError",),
+    "zk.client": ("ZkClient",),
+    "zk.connecting": ("connect",),
     "zk.cluster": (
         "Broker",
         "TopicPartition",

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+__all__ = ["Authority", "Issued"]
+
 _DEADLINE_S = 30.0
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """The files of one certificate."""
+    """Holds the files of one certificate."""
 
     certificate: Path
     key: Path
@@ -32,9 +34,10 @@ class Issued:
 
 
 class Authority:
-    """Signs certificates that are good for `days`.
+    """Signs certificates that are valid for `days` days.
 
-    It is made in `directory` (ca.pem, ca.key) unless it is there already. Raises KafkaError.
+    `directory` has its own certificate and key (ca.pem, ca.key), which are created if they are missing. Raises
+    KafkaError.
     """
 
     def __init__(self, directory: Path, *, days: int = 825) -> None:
@@ -48,7 +51,7 @@ class Authority:
             self._run("kafka2011 authority", self._key, self.ca, basics)
 
     def issue(self, name: str, hosts: Iterable[str] = (), directory: Path | None = None) -> Issued:
-        """Sign a certificate for a server or client called `name`, at these host names and addresses.
+        """Sign a certificate for a server or client called `name`, for `hosts`: host names and addresses.
 
         Returns its files, in `directory` or beside the authority's; those of that name are replaced. Raises KafkaError.
         """

@@ -34,15 +34,15 @@ REGEX_ERRORS = (re.error, OverflowError, RecursionError)
 
 
 class ConfigError(KafkaError):
-    """A setting is unknown, or its value makes no sense."""
+    """Means that a setting is unknown or that its value is not allowed."""
 
 
 class ProtocolError(KafkaError):
-    """Bytes that are not a frame, a request or a response of the 0.7 protocol."""
+    """Means that bytes are not a frame, a request or a response of the 0.7 protocol."""
 
 
 class BrokerConnectionError(KafkaError):
-    """A broker could not be reached, or the connection to it ended before the answer was complete.
+    """Means that a broker could not be reached, or that the connection ended before the answer was complete.
 
     `sent_bytes` is how much of what was being sent had been handed to the operating system, where that is known.
     """
@@ -51,7 +51,7 @@ class BrokerConnectionError(KafkaError):
 
 
 class MessageSizeTooLargeError(KafkaError):
-    """A payload is larger than max.message.size; nothing of its set was written."""
+    """Means that a payload is larger than max.message.size; nothing of its set was written."""
 
 
 class LogError(KafkaError):
@@ -63,7 +63,7 @@ class LogClosedError(LogError):
 
 
 class BrokerError(KafkaError):
-    """An error that a broker answers by number."""
+    """Stands for an error that a broker reports by number."""
 
     code: int = -1
 
@@ -74,37 +74,37 @@ class BrokerError(KafkaError):
 
 
 class UnknownError(BrokerError):
-    """The broker could not say what was wrong, or answered with an unknown number."""
+    """Means that the broker could not say what was wrong, or answered with an unknown number."""
 
     code = -1
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The offset lies before the first segment or beyond the flushed end of the log."""
+    """Means that the offset lies before the first segment or after the flushed end of the log."""
 
     code = 1
 
 
 class InvalidMessageError(BrokerError):
-    """A message has a wrong CRC, an unknown magic or codec, or a payload that does not open."""
+    """Means that a message has a wrong CRC, an unknown magic or codec, or a payload that cannot be decompressed."""
 
     code = 2
 
 
 class WrongPartitionError(BrokerError):
-    """The partition number is not one that this broker has for the topic."""
+    """Means that the broker has no partition of this number for the topic."""
 
     code = 3
 
 
 class InvalidMessageSizeError(BrokerError):
-    """A length makes no sense, or a fetch was too small to hold one whole message."""
+    """Means that a length is impossible, or that a fetch was too small to hold one whole message."""
 
     code = 4
 
 
 class NotAllowedError(BrokerError):
-    """The broker's rules (allow.file) do not let this client consume the topic; the text says whom, and which rules.
+    """Means that the broker's rules (allow.file) forbid this client to consume the topic; the text names both.
 
     No number of 0.7: only clients of this package are answered it, and others get an empty set.
     """

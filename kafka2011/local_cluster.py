@@ -180,15 +180,19 @@ class LocalBroker:
 
 
 class LocalCluster(Closing):
-    """ZooKeeper and brokers 0 to `brokers` - 1 on this machine; a context manager.
+    """Runs ZooKeeper and the brokers 0 to `brokers` - 1 on this machine; a context manager.
 
-    `zk_connect` names a ZooKeeper to use instead of starting one. `properties` are settings of every broker, by
-    0.7's names. `directory` keeps logs and outputs; without it they lie in a temporary one, which goes with `close`.
-    Everything listens on 127.0.0.1, or at `bind_address` (0.0.0.0: everywhere, and found by the property hostname), on
-    free ports unless told otherwise; `first_port` is what broker 0 takes, and the others those after it, each only if
-    it is free. Of each broker there are `replicas` processes, which hold the same logs; `brokers` are the first ones,
-    which lead at first, and `processes` all of them. With `secure`, ZooKeeper and brokers are met by TLS alone, and
-    `zk_connect` names the file that says how; `directory`/security holds it.
+    Everything listens on 127.0.0.1 and on free ports. With `bind_address`, brokers listen there; for 0.0.0.0 set the
+    property hostname too. `first_port` is the port of broker 0, and the other brokers take the ports after it, each
+    only if it is free.
+
+    `zk_connect` names a ZooKeeper to use instead of starting one, which listens at `zookeeper_port`. `properties` are
+    settings of every broker, by 0.7's names. `directory` keeps logs and outputs; without it they are in a temporary
+    directory, which `close` removes.
+
+    Each broker has `replicas` processes that hold the same logs. `brokers` lists the first process of each, which leads
+    at first, and `processes` lists all. With `secure`, clients connect to ZooKeeper and brokers over TLS only;
+    `zk_connect` then names the file with the clients' settings, in `directory`/security.
     """
 
     def __init__(
@@ -242,7 +246,7 @@ class LocalCluster(Closing):
 
     @property
     def zk_connect(self) -> str:
-        """What to give as zk.connect."""
+        """Return the value for the setting zk.connect."""
         if self._given_zk_connect is not None:
             return self._given_zk_connect
         assert self.zookeeper is not None
@@ -251,7 +255,7 @@ class LocalCluster(Closing):
         return self.zookeeper.connect_string
 
     def start(self) -> None:
-        """Start what does not run, and wait until all is ready."""
+        """Start what is not running, and wait until all is ready."""
         if self.zookeeper is not None:
             self.zookeeper.start()
         while len(self.brokers) < self._first_count:
@@ -273,13 +277,13 @@ class LocalCluster(Closing):
         return broker
 
     def stop(self) -> None:
-        """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` brings everything back."""
+        """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` starts everything again."""
         stop_all(broker.process for broker in self.processes if broker.running)
         if self.zookeeper is not None:
             self.zookeeper.stop()
 
     def close(self) -> None:
-        """Stop everything and remove what was temporary; may be called twice."""
+        """Stop everything and remove temporary files; may be called twice."""
         self.stop()
         if self.zookeeper is not None:
             self.zookeeper.close()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from kafka2011.local_cluster import LocalCluster
     from zk.local_zookeeper import LocalZooKeeper
 
+__all__ = ["Kafka2011Container", "kafka2011_cluster", "kafka2011_session_cluster", "kafka2011_zookeeper"]
+
 READY_TIMEOUT_S = 60.0
 _READY = b"\nready; "
 _PORT_TRIES = 5
@@ -76,13 +78,13 @@ def kafka2011_session_cluster(
 
 @pytest.fixture
 def kafka2011_cluster(kafka2011_zookeeper: LocalZooKeeper, pytestconfig: pytest.Config) -> Iterator[LocalCluster]:
-    """Give an empty cluster to one test, which may stop, kill and pause its brokers."""
+    """Provide an empty cluster for one test, which may stop, kill and pause its brokers."""
     with _cluster(kafka2011_zookeeper, pytestconfig) as cluster:
         yield cluster
 
 
 class Kafka2011Container:
-    """A ZooKeeper and brokers in one container, by the package testcontainers; a context manager.
+    """Runs a ZooKeeper and brokers in one container, with the package testcontainers; a context manager.
 
     `image` has everything (see docs/how-to/testing.md). `properties` are settings of every broker, by 0.7's names. A
     broker registers one address for its clients: so each has the same port in the container and on the host.
@@ -103,19 +105,19 @@ class Kafka2011Container:
 
     @property
     def container(self) -> DockerContainer:
-        """What testcontainers knows of it. Raises KafkaError before the start."""
+        """Return the container of testcontainers. Raises KafkaError before the start."""
         if self._container is None:
             raise KafkaError(f"the container of {self.image} was not started")
         return self._container
 
     @property
     def zk_connect(self) -> str:
-        """What to give as zk.connect on this host."""
+        """Return the value for zk.connect on this host."""
         container = self.container
         return f"{container.get_container_host_ip()}:{container.get_exposed_port(_ZOOKEEPER_PORT)}"
 
     def start(self) -> None:
-        """Start it, unless it was started, and wait until all brokers serve."""
+        """Start the container, unless it runs, and wait until all brokers serve."""
         from docker.errors import APIError  # type: ignore[import-untyped]  # noqa: PLC0415  # of the extra
 
         if self._container is not None:
@@ -140,7 +142,7 @@ class Kafka2011Container:
             raise
 
     def stop(self) -> None:
-        """Stop it and remove it; may be called twice."""
+        """Stop the container and remove it; may be called twice."""
         container, self._container = self._container, None
         if container is not None:
             container.stop()

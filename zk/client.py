@@ -237,7 +237,7 @@ class _PatientForAShare:
 
 
 class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
-    """A kazoo client that never queues a call over a reconnect. Made by `zk.connecting.connect`; a context manager."""
+    """Speaks to ZooKeeper, and never queues a call over a reconnect; a context manager, returned by `connect`."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ UNKNOWN_ID = -1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Broker:
-    """A broker: its id, and where it listens. `creator` names the process that registered it, `{host}-{epoch ms}`.
+    """Names a broker and where it listens; `creator` is the process that registered it, `{host}-{epoch ms}`.
 
     A broker that was named by hand has no creator, and UNKNOWN_ID where only its address was given. `security` is the
     file that says how it is met by TLS; none of it is in the znode.
@@ -72,22 +72,22 @@ class Broker:
 
     @classmethod
     def created(cls, broker_id: int, host: str, port: int, epoch_ms: int) -> Self:
-        """Make the entry of a broker that starts at `epoch_ms`."""
+        """Return the entry of a broker that starts at `epoch_ms`, in milliseconds since 1970."""
         return cls(broker_id, host, port, f"{host}-{epoch_ms}")
 
     @property
     def address(self) -> str:
-        """Where it listens, as people write it: `host:port`, with brackets around an IPv6 address."""
+        """Return where it listens as `host:port`, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def text(self) -> str:
-        """The znode's text, `creator:host:port`."""
+        """Return the znode's value, `creator:host:port`."""
         return f"{self.creator}:{self.host}:{self.port}"
 
     @classmethod
     def from_node(cls, path: str, broker_id: int, data: bytes | None) -> Self:
-        """Read a broker's znode at `path`. Raises MalformedNode."""
+        """Read a broker from `data`, the value of its znode at `path`. Raises MalformedNode."""
         text = text_from(path, data)
         match = _BROKER.fullmatch(text)
         if match is None or not 0 < int(match["port"]) < 65536:
@@ -122,7 +122,7 @@ class TlsListener(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """One partition of the whole cluster: of a topic, on a broker, counted from 0 there.
+    """Names one partition of a cluster: its topic, its broker, and its number there, counted from 0.
 
     Sorts by topic, then as numbers, which is how producers divide keys. Consumers divide partitions in the order of
     `znode_name`, where `0-10` comes before `0-2`.
@@ -137,12 +137,12 @@ class TopicPartition(NamedTuple):
 
     @property
     def znode_name(self) -> str:
-        """Its name under a topic's znode, `{broker id}-{partition}`."""
+        """Return its name under a topic's znode, `{broker id}-{partition}`."""
         return f"{self.broker_id}-{self.partition}"
 
     @classmethod
     def from_znode_name(cls, topic: str, name: str, under: str = "") -> Self:
-        """Read the name of a znode; `under` is its parent's path. Raises MalformedNode."""
+        """Return the partition that a znode's name stands for; `under` is the parent's path. Raises MalformedNode."""
         match = _PARTITION.fullmatch(name)
         if match is None or max(int(match[1]), int(match[2])) > MAX_INT32:
             raise MalformedNode(f"{under}/{name}" if under else name, name, "not {broker id}-{partition}")
@@ -150,11 +150,11 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def of_node(cls, topic: str, path: str) -> Self:
-        """Read the name of the znode at a path. Raises MalformedNode."""
+        """Return the partition that a znode's path stands for. Raises MalformedNode."""
         under, _, name = path.rpartition("/")
         return cls.from_znode_name(topic, name, under)
 
     @classmethod
     def all_of(cls, topic: str, counts: Mapping[int, int]) -> list[Self]:
-        """Return a topic's partitions, sorted, from how many each broker has registered."""
+        """Return a topic's partitions, sorted; `counts` maps a broker's id to how many it has registered."""
         return [cls(topic, broker_id, number) for broker_id in sorted(counts) for number in range(counts[broker_id])]

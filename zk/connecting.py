@@ -38,13 +38,16 @@ def connect(
     connection_timeout_ms: int | None = None,
     handler: Any = None,
 ) -> ZkClient:
-    """Connect to ZooKeeper and make the chroot of `zk_connect` (`host:port,host:port/chroot`) where it is missing.
+    """Connect to ZooKeeper and return the client; a missing chroot of `zk_connect` is created.
 
-    `?security=FILE` behind it says how to reach a ZooKeeper that is not open to everybody: see `zk.security`.
-    `connection_timeout_ms` defaults to the session timeout. `handler` is kazoo's seam for concurrency: plain
-    threads by default, `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
-    Raises ZkError, naming `zk_connect`, when it makes no sense or nobody answers in time; in plain threads at once when
-    none of its hosts exists. A server goes on: names may come after it.
+    `zk_connect` is `host:port,host:port/chroot`. `?security=FILE` at its end names a file with the settings for a
+    secured ZooKeeper (`zk.security` describes it). The session ends when ZooKeeper does not hear of the client for
+    `session_timeout_ms` milliseconds. `connection_timeout_ms` is how long this call waits, by default as long as the
+    session's timeout. `handler` chooses kazoo's threads: plain threads by default,
+    `kazoo.handlers.gevent.SequentialGeventHandler()` in a gevent program.
+
+    Raises ZkError, naming `zk_connect`, when the text cannot be read or no server answers in time. In plain threads it
+    is raised at once when none of the hosts exists, except in a server, whose names may be registered later.
     """
     hosts, chroot, security = read_address(zk_connect)
     timeout_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms

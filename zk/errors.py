@@ -21,11 +21,11 @@ def data_text(data: bytes | None) -> str:
 
 
 class KafkaError(Exception):
-    """Base of every error that is raised on purpose, here and in `kafka2011`: what an application may catch."""
+    """Is the base of all errors that `kafka2011` raises on purpose: what an application may catch."""
 
 
 class ZkError(KafkaError):
-    """Base of every error that the `zk` package raises on purpose."""
+    """Is the base of the errors that concern ZooKeeper."""
 
 
 class InvalidName(ZkError, ValueError):
@@ -44,7 +44,7 @@ class MalformedNode(ZkError):
 
 
 class ZkUnavailable(ZkError):
-    """ZooKeeper did not answer. A write may or may not have happened, unless the subclass says more."""
+    """Means that ZooKeeper did not answer. A write may have happened or not, unless the subclass says more."""
 
 
 class NotConnected(ZkUnavailable):
@@ -120,7 +120,7 @@ class HasReplicas(ZkError):
 
 
 class GroupInUse(ZkError):
-    """A consumer group has members, so it cannot be deleted, nor its offsets changed: members would overwrite them."""
+    """Means that a group has members, so it cannot be deleted and its offsets cannot be changed."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has members: {', '.join(members)}")

@@ -1,18 +1,26 @@
-"""What operators do to topics and groups: `Admin`, and the functions below it for callers with a ZkClient."""
+"""What `Admin` returns and raises; `Admin` itself is imported from `kafka2011`.
+
+The functions and classes below it, for callers that have a `ZkClient`, are not part of the public interface.
+"""
 
 from __future__ import annotations
 
-from kafka2011.admin.admin import Admin
-from kafka2011.admin.groups import Groups
+from kafka2011.admin.admin import Admin as Admin
+from kafka2011.admin.groups import Groups as Groups
+from kafka2011.admin.groups import MisplacedOffsetsError
 from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
-from kafka2011.admin.topics import CreatedTopic, create_topic, describe_topic
+from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
+from kafka2011.admin.topics import CreatedTopic
+from kafka2011.admin.topics import create_topic as create_topic
+from kafka2011.admin.topics import describe_topic as describe_topic
+from zk.errors import GroupInUse
 
 __all__ = [
-    "Admin",
+    "BrokerChange",
     "CreatedTopic",
+    "GroupInUse",
     "GroupPartition",
-    "Groups",
+    "MisplacedOffsetsError",
     "PartitionEnds",
-    "create_topic",
-    "describe_topic",
+    "TopicDeletion",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Admin(Closing):
-    """Topics and groups of a cluster, as `kafka2011 topics` and `kafka2011 groups` show and change them.
+    """Shows and changes the topics and groups of a cluster, as `kafka2011 topics` and `kafka2011 groups` do.
 
         with Admin("localhost:2181") as admin:
             admin.create_topic("views")
@@ -55,7 +55,7 @@ class Admin(Closing):
     def create_topic(
         self, topic: str, broker_ids: Collection[int] | None = None, *, partitions: int | None = None
     ) -> list[CreatedTopic]:
-        """Make a topic on brokers, all live ones by default, and wait until it is registered.
+        """Create a topic on `broker_ids`, by default on all live brokers, and wait until it is registered.
 
         How many partitions it gets is a setting of each broker; with `partitions` nothing is made unless all would make
         that many.
@@ -67,30 +67,34 @@ class Admin(Closing):
         return describe_topic(self._client, topic)
 
     def grow_topic(self, topic: str, partitions: int, *, dry_run: bool = False) -> list[BrokerChange]:
-        """Give a topic so many partitions on each living broker that has it; brokers of 0.7 are left as they are."""
+        """Give a topic `partitions` partitions on each live broker that has it; brokers of 0.7 stay as they are.
+
+        With `dry_run` nothing is changed, and the result says what would be.
+        """
         return grow_topic(self._client, topic, partitions, dry_run=dry_run)
 
     def delete_topic(self, topic: str, *, offsets: bool = True, dry_run: bool = False) -> TopicDeletion:
-        """Delete a topic, with `offsets` also groups' offsets in it; brokers of 0.7 are left as they are.
+        """Delete a topic, with `offsets` also the groups' offsets in it; brokers of 0.7 stay as they are.
 
-        Brokers that are away do it when they start. Whoever publishes to it makes it anew.
+        Brokers that are down delete it when they start. A producer that publishes to the topic creates it again. With
+        `dry_run` nothing is changed.
         """
         return delete_topic(self._client, topic, offsets=offsets, dry_run=dry_run)
 
     def groups(self) -> list[str]:
-        """List all consumer groups that ever were."""
+        """Return the names of all consumer groups that ZooKeeper knows."""
         return self._groups.names()
 
     def members(self, group: str) -> dict[str, str]:
-        """Return the live members of a group, with the text of their subscriptions."""
+        """Return the live members of a group, each with the text of its subscription."""
         return self._groups.members(group)
 
     def describe_group(self, group: str) -> list[GroupPartition]:
-        """Return every partition that a group subscribes to, owns or has an offset of: owner, offset, end and lag."""
+        """Return each partition that a group subscribes to, owns or has an offset of: owner, offset, end, lag."""
         return self._groups.describe(group)
 
     def problems(self, group: str) -> list[str]:
-        """Say what keeps a group from having exactly one live owner for every partition; nothing if all is well."""
+        """Return what keeps a group from having one live owner for each partition; empty if all is well."""
         return self._groups.problems(group)
 
     def reset_group(
@@ -102,10 +106,10 @@ class Admin(Closing):
         *,
         dry_run: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Move a group's offsets of a topic, or some of its partitions, and return them.
+        """Move a group's offsets of a topic, or of some of its partitions, and return them.
 
-        `to` is `earliest`, `latest`, `@` and a time in ms, or an offset at which a message starts. Raises GroupInUse
-        while the group has members.
+        `to` is `earliest`, `latest`, `@` and a time in ms since 1970, or an offset at which a message starts. With
+        `dry_run` nothing is written. Raises GroupInUse while the group has members.
         """
         return self._groups.reset(group, topic, to, partitions, dry_run=dry_run)
 
@@ -118,9 +122,10 @@ class Admin(Closing):
         *,
         dry_run: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Move a group's offsets of a topic by so many messages, back if negative, and return them.
+        """Move a group's offsets of a topic by `messages` messages, back if negative, and return them.
 
-        No further than a partition goes; a compressed set counts as one. Raises as `reset_group` does.
+        An offset never leaves its partition. A compressed set counts as one message. With `dry_run` nothing is written.
+        Raises what `reset_group` raises.
         """
         return self._groups.shift(group, topic, messages, partitions, dry_run=dry_run)
 
@@ -129,7 +134,7 @@ class Admin(Closing):
         return self._groups.export_offsets(group)
 
     def import_offsets(self, group: str, offsets: Mapping[str, Mapping[str, int]], *, check: bool = True) -> int:
-        """Write offsets as `export_offsets` returns them; say how many. Raises GroupInUse while it has members.
+        """Write offsets in the form of `export_offsets`, and return how many. Raises GroupInUse while it has members.
 
         With `check` they must lie in partitions of living brokers.
         """

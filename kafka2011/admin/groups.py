@@ -33,7 +33,7 @@ _LIKELY_MS = 10**11
 
 
 class MisplacedOffsetsError(KafkaError):
-    """Offsets do not belong where they should go; `faults` says why for each partition. The text has the first."""
+    """Means that offsets do not lie in their partitions; `faults` gives the reason for each. The text has the first."""
 
     def __init__(self, faults: Mapping[TopicPartition, str], hint: str = "") -> None:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""

@@ -33,7 +33,7 @@ _OF_07 = "left as it is: it takes no requests (Kafka 0.7)"
 
 
 class BrokerChange(NamedTuple):
-    """What one broker has of a topic, and what becomes of it. Of a broker that is away, only its id is known."""
+    """Tells what one broker has of a topic, and what becomes of it; of a broker that is down, only the id."""
 
     broker_id: int
     broker: Broker | None
@@ -44,7 +44,7 @@ class BrokerChange(NamedTuple):
 
 
 class TopicDeletion(NamedTuple):
-    """What deleting a topic affects, or has changed."""
+    """Tells what deleting a topic affects, or has changed."""
 
     brokers: list[BrokerChange]
     readers: list[str]

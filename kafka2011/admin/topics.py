@@ -29,7 +29,7 @@ _POLL_S = 0.05
 
 
 class CreatedTopic(NamedTuple):
-    """A broker, and how many partitions of the topic it has registered."""
+    """Tells how many partitions of the topic a broker has registered."""
 
     broker: Broker
     partitions: int

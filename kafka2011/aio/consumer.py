@@ -35,7 +35,7 @@ _TURN_S = 0.002
 
 
 class AsyncioStream:
-    """A `MessageStream` for one task of an event loop: an async iterator.
+    """Delivers the messages of one stream to one task of an event loop: an async iterator.
 
     Ends when consumer.timeout.ms passes without a message, and after the consumer's end; raises as `MessageStream`.
     """
@@ -64,7 +64,7 @@ class AsyncioStream:
         return self._each(lambda: self._stream.poll_arrow(max_messages))
 
     def count_in_hand_as_done(self) -> None:
-        """Count the message in hand as consumed, if the task that runs now has it."""
+        """Count the message that this task is processing as consumed."""
         if self._task is asyncio.current_task():
             self._stream.count_in_hand_as_done()
 
@@ -115,7 +115,7 @@ class AsyncioStream:
 
 
 class AsyncioConsumer:
-    """A `ConsumerConnector` whose waiting is done in threads of its own; an async context manager.
+    """Joins a consumer group from an asyncio event loop, as `ConsumerConnector` does; an async context manager.
 
         async with AsyncioConsumer({"zk.connect": "localhost:2181", "groupid": "reports"}) as consumer:
             [stream] = (await consumer.create_message_streams({"views": 1}))["views"]
@@ -143,7 +143,7 @@ class AsyncioConsumer:
         return f"<AsyncioConsumer of {self._opened[0]}>" if self._opened else "<AsyncioConsumer, not open>"
 
     async def create_message_streams(self, streams_by_topic: Mapping[str, int]) -> dict[str, list[AsyncioStream]]:
-        """Join the group and return that many streams for each topic; it waits for topics that do not exist yet."""
+        """Join the group and return streams: `streams_by_topic` maps a topic to how many. It may be created later."""
         connector, thread = self._open()
         created = await thread.call(connector.create_message_streams, streams_by_topic)
         return {topic: self._added(streams) for topic, streams in created.items()}
@@ -151,12 +151,12 @@ class AsyncioConsumer:
     async def create_message_streams_by_filter(
         self, topic_filter: TopicFilter, streams: int = 1
     ) -> list[AsyncioStream]:
-        """Join the group and return that many streams of all topics that a filter allows, now or later."""
+        """Join the group and return `streams` streams of all topics that the filter allows, now or later."""
         connector, thread = self._open()
         return self._added(await thread.call(connector.create_message_streams_by_filter, topic_filter, streams))
 
     async def commit_offsets(self, offsets: Mapping[tuple[str, int, int], int] | None = None) -> None:
-        """Commit as `ConsumerConnector.commit_offsets` does; the message that this task has in hand counts as done."""
+        """Commit as `ConsumerConnector.commit_offsets` does; the message being processed counts as consumed."""
         connector, thread = self._open()
         if offsets is None:
             self._count_in_hand_as_done()
@@ -165,12 +165,12 @@ class AsyncioConsumer:
     async def rewind(
         self, topic: str, broker_id: int, partition: int, *, offset: int | None = None, time_ms: int | None = None
     ) -> int:
-        """Go on with a partition at another offset, or a time, as `ConsumerConnector.rewind` does."""
+        """Continue a partition at another offset or time, as `ConsumerConnector.rewind` does."""
         connector, thread = self._open()
         return await thread.call(connector.rewind, topic, broker_id, partition, offset=offset, time_ms=time_ms)
 
     def owned_partitions(self) -> list[TopicPartition]:
-        """Return what this member owns now, sorted."""
+        """Return the partitions that this member owns, sorted."""
         return self._open()[0].owned_partitions()
 
     def counts(self) -> dict[str, int]:

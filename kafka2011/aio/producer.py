@@ -27,7 +27,7 @@ QUEUE_TIME_MS = 10
 
 
 class AsyncioProducer:
-    """The asynchronous `Producer`, whose threads send while the event loop goes on; an async context manager.
+    """Publishes from an asyncio event loop, as an asynchronous `Producer` does; an async context manager.
 
         async with AsyncioProducer({"zk.connect": "localhost:2181"}) as producer:
             receipt = await producer.send("views", b"one")
@@ -74,7 +74,7 @@ class AsyncioProducer:
         key: object = None,
         partition: TopicPartition | None = None,
     ) -> Awaitable[Receipt]:
-        """Queue what `send` would send, waiting for room alone, and return what gives the receipt when awaited."""
+        """Queue what `send` would send, waiting for room only, and return an awaitable of the receipt."""
         producer, thread = self._open()
         sent = producer.send_at_once(topic, messages) if key is None and partition is None else None
         if sent is None:
@@ -82,13 +82,13 @@ class AsyncioProducer:
         return asyncio.shield(self._future_of(sent))
 
     async def flush(self, timeout_s: float | None = None) -> bool:
-        """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first."""
+        """Send what is queued at once, and wait until it is done; return False if `timeout_s` seconds pass first."""
         producer, _ = self._open()
         return await asyncio.to_thread(producer.flush, timeout_s)
 
     @property
     def counts(self) -> Counts:
-        """What was done so far."""
+        """Return what was done so far."""
         return self._open()[0].counts
 
     async def __aenter__(self) -> Self:

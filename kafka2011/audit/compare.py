@@ -106,7 +106,7 @@ class _Tier:
 
 
 class Ledger:
-    """All reports; a file holds their messages, and one window at a time is loaded.
+    """Collects reports, to compare tiers window by window; a file holds the messages, and memory one window.
 
     So it needs memory for the busiest window, and a few hundred bytes for each report.
     """
@@ -155,12 +155,12 @@ class Ledger:
 
     @property
     def tiers(self) -> list[str]:
-        """All tiers: those that read from no partition first, then in order of first appearance."""
+        """Return all tiers: those that read from no partition first, then in order of first appearance."""
         return sorted(self._sources, key=lambda tier: not self._sources[tier])
 
     @property
     def topics(self) -> list[str]:
-        """All topics that any tier has counted, sorted."""
+        """Return all topics that any tier has counted, sorted."""
         return sorted(self._tiers_of)
 
     def open_windows(self, now_ms: float) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Complete(NamedTuple):
-    """A tier has every event of a topic that was published before `through_ms`; None: it cannot be told.
+    """States up to when a tier has every event of a topic: `through_ms`, by publishing time; None: unknown.
 
     `missing` is how many it misses in the window that begins then, or `unknowns` say why later windows have no
     verdict. An earlier result may be taken back, as when an instance is first known only now.
@@ -25,7 +25,7 @@ class Complete(NamedTuple):
     unknowns: tuple[Unknown, ...] = ()
 
 
-def complete(
+def watermark(
     ledger: Ledger,
     received: ReceivedReports,
     topic: str,
@@ -37,13 +37,16 @@ def complete(
     before_ms: int | None = None,
     rules: Rules = DEFAULT_RULES,
 ) -> Complete | None:
-    """Return the time up to which a tier has every event of a topic; None if no producer counts it.
+    """Return the time up to which a tier has every event of a topic; None if no producer counts the topic.
 
     `read_ms` is when the partition ends that the tier has now reached were looked up, if the caller knows; otherwise
     the tier's progress reports say. Only events published at `from_ms` or later are considered; the ledger has their
     reports. The tier was complete through `before_ms` at the last scan, which holds unless reports say otherwise.
     This tier is compared with those that read from no partition, such as producers and collectors. Windows of which
     reports may have been removed before they were read are not compared.
+
+    `ledger` has the reports, `received` their numbers, and `scan` is that of the reader that read them. `rules` bound
+    how far clocks may be apart, and how long an instance may be silent.
     """
     if not received.is_counted(topic):
         return None
@@ -65,3 +68,7 @@ def complete(
         if missing and (scan.since_ms is None or start_ms >= scan.since_ms):
             return Complete(start_ms, missing)
     return Complete(through_ms, 0, holding)
+
+
+complete = watermark
+"""The name of `watermark` in release 0.2.0, for programs that import it."""

@@ -37,7 +37,7 @@ class _InHand(NamedTuple):
 
 
 class AuditedConsumer(RebalanceListener):
-    """A `connector` whose messages are counted, reported, and only then committed; a context manager.
+    """Consumes with a `connector`; messages are counted, reported, and only then committed; a context manager.
 
         with open_counter("live", zk_connect) as counter, AuditedConsumer(settings, counter) as consumer:
             [stream] = consumer.connector.create_message_streams({"views": 1})["views"]
@@ -65,7 +65,7 @@ class AuditedConsumer(RebalanceListener):
         self._thread.start()
 
     def batches(self, stream: MessageStream, max_messages: int = 1000) -> Iterator[list[Message]]:
-        """Yield lists as `stream.batches` does, and count each when the program asks for the next one.
+        """Yield lists as `stream.batches` does, and count each list when the program asks for the next one.
 
         Also raises KafkaError when counts could not be reported for so long that no more can be held.
         """
@@ -84,7 +84,7 @@ class AuditedConsumer(RebalanceListener):
             yield messages
 
     def commit(self) -> None:
-        """Report what was counted, and commit it; the list that this thread is working on counts as done.
+        """Commit what was counted, after reporting it; the list that this thread is processing counts as consumed.
 
         Raises KafkaError when it cannot be reported, and then nothing is committed, or when it cannot be committed.
         """
@@ -95,7 +95,7 @@ class AuditedConsumer(RebalanceListener):
         self._commit()
 
     def close(self) -> None:
-        """Report, commit and leave the group; the list that this thread is working on counts as done."""
+        """Leave the group after a report and a commit; the list that this thread is processing counts as consumed."""
         self._close(is_done=True)
 
     def __enter__(self) -> Self:

@@ -83,7 +83,7 @@ class CounterLimits:
 
 
 class AuditCounter(Closing):
-    """Counts the messages that one process of a tier publishes or reads. May be shared by threads; a context manager.
+    """Counts the messages that one process of a tier publishes or reads; a context manager, shared by threads.
 
     The counter's thread reports a window once it has been counted for a window's length; later messages make another
     report. It holds at most what its limits say, messages and windows; at half of either it reports

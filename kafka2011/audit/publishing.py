@@ -94,11 +94,13 @@ def open_counter(
     windows: Windows | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AuditCounter:
-    """Return a counter that reports to a cluster.
+    """Return a counter of a tier that reports to the cluster of `zk_connect`.
 
     `cluster` names the cluster that the tier reads from, where tiers of one name read from several; `ends_lookup` finds
     where its partitions end, by default in the cluster reported to. For `follows` see `AuditCounter`, for
     `producer` and errors `open_publisher`.
+
+    `windows` says how long windows are, by default ten seconds.
     """
     publisher = open_publisher(zk_connect, producer)
     ends_lookup = ends_lookup or ClusterEndsLookup(zk_connect)

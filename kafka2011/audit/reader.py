@@ -43,7 +43,7 @@ BACK_MS = AGAIN_MS
 
 
 class AuditReader:
-    """Reads the reports of windows from a time on, as often as asked. Not thread-safe.
+    """Reads the reports of windows from a time on, as often as requested. Not thread-safe.
 
     `unreadable` counts the messages in the last scan that were not reports; each is logged. `scan` says what
     could not be read at all, such as partitions whose broker is away. A reader may go on at the `place` of another,
@@ -81,6 +81,8 @@ class AuditReader:
         received: ReceivedReports | None = None,
     ) -> Iterator[AuditReport]:
         """Yield all reports of windows that begin at `from_ms` or later, for these topics or, without any, all.
+
+        `client` is connected to the cluster's ZooKeeper.
 
         `received` gets every report about the topics from half an hour before that on. `scan` describes this
         scan once everything was yielded. When asked again for windows that begin no earlier, it skips what it need

@@ -51,7 +51,7 @@ _Said = dict[tuple[str, int], ProgressReport]
 
 
 class ReceivedReports:
-    """The numbers of all reports, all progress and acceptances; `add` them in any order, repeatedly too.
+    """Collects the numbers of all reports, progress and acceptances; `add` them in any order, also repeatedly.
 
     Without `expected`, only who has reported is judged.
     """
@@ -95,7 +95,7 @@ class ReceivedReports:
 
     @property
     def topics(self) -> set[str]:
-        """All topics in reports, except the topic audit itself."""
+        """Return all topics that reports name, except the topic audit itself."""
         return (self._instances.keys() | {topic for topic, _ in self._tables}) - {AUDIT_TOPIC}
 
     def tables_of(self, topic: str, tier: str) -> ReportedTables:

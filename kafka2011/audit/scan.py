@@ -16,7 +16,7 @@ AGAIN_MS = 1_800_000
 
 
 class Unknown(NamedTuple):
-    """Why events published at `since_ms` or later (None: any events) cannot be judged.
+    """Gives the reason why events published at `since_ms` or later (None: any events) cannot be judged.
 
     `accept` is the name that an operator may accept to end it; empty if only time or a repair ends it.
     """
@@ -28,7 +28,7 @@ class Unknown(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditScan:
-    """One scan of the topic audit: begun at `at_ms`, up to the ends of all partitions that could be read.
+    """Describes one scan of the topic audit: begun at `at_ms`, up to the ends of all partitions that could be read.
 
     That is the earlier of two times: by the clock of who scans, and by the cluster's ZooKeeper, which is `clock_ms`.
     `home` is the id of the cluster. `faults` say what could not be read. Reports of instances that last reported more

@@ -128,7 +128,7 @@ def command(
     prints the number of events of each topic.
     """
     from kafka2011.events.codec import EventEncoder
-    from kafka2011.events.generate import DEFAULT_START_US, Profile, generate
+    from kafka2011.events.generate import DEFAULT_START_US, Profile, synthetic_events
     from kafka2011.events.publisher import EventPublisher
     from kafka2011.events.schema_registry import SchemaRegistry
     from kafka2011.events.types import EVENT_TYPES
@@ -172,7 +172,7 @@ def command(
     ):
         publisher = EventPublisher(producer, EventEncoder(registry, EVENT_TYPES), counter=counter)
         publishing = Publishing(publisher, stop, _this_machine() if machine else None)
-        publishing.run(generate(profile, math.inf if seconds is None else seconds), at_once=at_once)
+        publishing.run(synthetic_events(profile, math.inf if seconds is None else seconds), at_once=at_once)
         producer.flush()
         failed = producer.counts.messages_failed
         show_table(("topic", "events"), sorted(publishing.counts.items()), as_json=as_json)  # after Ctrl-C too

@@ -30,7 +30,7 @@ _MONTHS = {
 
 
 def page_view(line: bytes | str) -> dict[str, Any]:
-    """Return the fields of a `PageView` for one line, which is kept as it is in `line`.
+    """Return the fields of a `PageView` for one line of an access log; `line` keeps the line unchanged.
 
     A line that cannot be parsed has `parse_error` and what could be parsed; bytes that are not UTF-8 become escapes.
     `time` is the line's own, in microseconds since 1970, and absent if it has none. Never raises.

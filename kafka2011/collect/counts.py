@@ -19,7 +19,7 @@ class DeliveryCounts(Counters):
 
 @dataclass(slots=True)
 class CollectCounts(DeliveryCounts):
-    """What a collector counts besides.
+    """Counts what a collector has collected, lost and refused.
 
     `bytes_lost` is what is known to be lost through a truncation or a deleted file. `bytes_maybe_repeated` is what was
     sent before the last run ended and is not known to be confirmed.
@@ -40,5 +40,5 @@ class CollectCounts(DeliveryCounts):
 
     @property
     def all_is_well(self) -> bool:
-        """Whether nothing was lost, refused or unreadable."""
+        """Return whether nothing was lost, refused or unreadable."""
         return not (self.lines_refused or self.lines_dropped or self.losses or self.files_refused or self.failed_reads)

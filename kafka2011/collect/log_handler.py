@@ -55,6 +55,8 @@ class KafkaLogHandler(logging.Handler):
     timed out, as in `logging.shutdown`, does not wait again unless something was confirmed meanwhile. A forked child
     starts with nothing waiting and its own producer. `config` is that of an asynchronous `Producer`. Raises ConfigError
     and InvalidTopicError; does not check that there is a cluster.
+
+    `level` is the handler's level, as in `logging`.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class KafkaLogHandler(logging.Handler):
         self._told_dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record; returns at once unless there is no room."""
+        """Queue a log record; returns at once unless the queue is full."""
         try:
             payload = self._encode(record)
             max_bytes = self._config.max_message_size
@@ -105,7 +107,7 @@ class KafkaLogHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Wait until what was logged is confirmed, for at most flush_timeout_ms."""
+        """Wait until what was logged is confirmed, for at most flush_timeout_ms milliseconds."""
         with self._changed:
             self._flushing += 1
             self._changed.notify_all()
@@ -116,7 +118,7 @@ class KafkaLogHandler(logging.Handler):
             self._flushing -= 1
 
     def close(self) -> None:
-        """Send what is waiting, for at most flush_timeout_ms, and stop; may be called twice."""
+        """Send what is waiting, for at most flush_timeout_ms milliseconds, and stop; may be called twice."""
         with self._changed:
             if self._close_at_s is None:
                 self._close_at_s = time.monotonic() + (0.0 if self._is_stuck else self._flush_timeout_s)

@@ -43,7 +43,7 @@ _SPOOL_NAME = "spool"
 
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
-    """What to collect: paths and patterns, "-" among them for standard input, and where to listen.
+    """Describes what to collect: paths and patterns, "-" for standard input, and where to listen.
 
     `state` is the directory with positions and spool. Lines over `max_line_bytes` are cut, or left out; `nul` says how
     NUL bytes in files are treated. The spool holds `spool_bytes`; beyond that it `drops_when_full`, or nothing more is
@@ -67,15 +67,17 @@ class CollectOptions:
 
     @property
     def runs_on(self) -> bool:
-        """Whether it ends only when stopped."""
+        """Return whether the collector ends only when it is stopped."""
         return self.follow or self.listen is not None
 
 
 def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Event, counts: CollectCounts) -> None:
-    """Collect until everything has ended, or until `stop` is set.
+    """Collect what `options` describe until all inputs have ended, or until `stop` is set.
 
     Raises KafkaError: when the state cannot be used, no cluster is found at the start, or, unless it runs on, something
     is not confirmed in time.
+
+    `counts` has what was done, also while it runs.
     """
     wake = threading.Event()
 

@@ -42,7 +42,7 @@ def _queued_max_bytes(config: BrokerConfig) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Settings):
-    """Settings of a broker, with 0.7's names and defaults; port 0 picks a free port."""
+    """Holds the settings of a broker, with 0.7's names and defaults; port 0 picks a free port."""
 
     COMPONENT: ClassVar[str] = "broker"
     IGNORED: ClassVar[Mapping[str, str]] = {
@@ -248,7 +248,7 @@ class BrokerConfig(Settings):
 
     @property
     def has_tls(self) -> bool:
-        """Whether it listens by TLS anywhere."""
+        """Return whether the broker listens over TLS anywhere."""
         return self.tls_only or self.tls_port >= 0
 
     def _check(self) -> None:

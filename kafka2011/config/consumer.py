@@ -12,7 +12,7 @@ from kafka2011.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleConsumerConfig(Settings):
-    """Settings of one connection that fetches from one broker."""
+    """Holds the settings of one connection that fetches from one broker."""
 
     COMPONENT: ClassVar[str] = "simple consumer"
 
@@ -30,7 +30,7 @@ class SimpleConsumerConfig(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(SimpleConsumerConfig):
-    """Settings of a member of a consumer group."""
+    """Holds the settings of a member of a consumer group."""
 
     COMPONENT: ClassVar[str] = "consumer"
 

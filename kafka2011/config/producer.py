@@ -24,7 +24,7 @@ from zk.cluster import Broker  # noqa: TC001  # a field's type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProducerConfig(Settings):
-    """Settings of one connection that publishes to one broker."""
+    """Holds the settings of one connection that publishes to one broker."""
 
     COMPONENT: ClassVar[str] = "sync producer"
 
@@ -43,7 +43,7 @@ class SyncProducerConfig(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(SyncProducerConfig):
-    """Settings of a producer that finds brokers and partitions by itself."""
+    """Holds the settings of a producer that finds brokers and partitions itself."""
 
     COMPONENT: ClassVar[str] = "producer"
     IGNORED: ClassVar[Mapping[str, str]] = {

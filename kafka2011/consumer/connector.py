@@ -56,15 +56,17 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerConnector:
-    """A member of a consumer group; a context manager. `config` needs zk.connect and groupid.
+    """Joins a consumer group and delivers the messages of its partitions; a context manager.
 
-    `listener` is told when partitions come and go, so that what belongs to them can be loaded and saved. With
-    `explicit_commits` nothing but the offsets given to `commit_offsets` is ever committed, also when a partition moves.
-    Create the streams once, and read each in its own thread. A message is done when the application comes back for the
-    next. What is done is committed every autocommit.interval.ms, before a partition is given up, and at `shutdown`.
-    Raises ZkError when ZooKeeper does not answer at the start; later it waits for ZooKeeper, and hands out nothing that
-    might belong to another member by then. In a forked child neither it nor its streams can be used, but `shutdown`,
-    which does nothing there.
+    `config` needs zk.connect and groupid. Create the streams once, and read each of them in its own thread. A message
+    is consumed once the application asks for the next one. Consumed offsets are committed every autocommit.interval.ms,
+    before a partition is given up, and at `shutdown`. With `explicit_commits`, only the offsets passed to
+    `commit_offsets` are committed, also when a partition moves. `listener` is called when partitions are assigned and
+    revoked.
+
+    Raises ZkError when ZooKeeper does not answer at the start. Later it waits for ZooKeeper, and delivers no message
+    that another member might own by then. After a fork, the child cannot use the connector or its streams; `shutdown`
+    does nothing there.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class ConsumerConnector:
     # Streams -----------------------------------------------------------------------------------------------------
 
     def create_message_streams(self, streams_by_topic: Mapping[str, int]) -> dict[str, list[MessageStream]]:
-        """Join the group and return that many streams for each topic; it waits for topics that do not exist yet."""
+        """Join the group and return streams: `streams_by_topic` maps a topic to how many. It may be created later."""
         topic_count = TopicCount.static(streams_by_topic)
         self._check_not_joined()
         self._streams = {topic: self._new_streams(count) for topic, count in streams_by_topic.items()}
@@ -121,7 +123,7 @@ class ConsumerConnector:
         return {topic: list(streams) for topic, streams in self._streams.items()}
 
     def create_message_streams_by_filter(self, topic_filter: TopicFilter, streams: int = 1) -> list[MessageStream]:
-        """Join the group and return that many streams of all topics that a filter allows, now or later."""
+        """Join the group and return `streams` streams of all topics that the filter allows, now or later."""
         topic_count = TopicCount.filtered(topic_filter, streams)
         self._check_not_joined()
         self._fetchers.skips_refused = True
@@ -132,7 +134,7 @@ class ConsumerConnector:
     # Offsets -----------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, offsets: Mapping[tuple[str, int, int], int] | None = None) -> None:
-        """Commit what was consumed now; the message that this thread has in hand counts as done.
+        """Commit what was consumed; the message that this thread is processing counts as consumed.
 
         `offsets` commits those instead: next offsets by (topic, broker id, partition). From then on only explicit
         commits move the offsets of these topics, also when partitions are given up. Raises KafkaError for a partition
@@ -171,7 +173,7 @@ class ConsumerConnector:
         offset: int | None = None,
         time_ms: int | None = None,
     ) -> int:
-        """Go on with a partition at an offset, or at the newest segment from before a time; return the offset.
+        """Continue a partition at an offset, or at the newest segment from before a time; return the offset.
 
         For a partition that this member owns (else KafkaError). What was fetched from it is dropped; the group's offset
         follows with the next commit, unless only explicit commits move it. An offset that is not in the log counts as
@@ -260,21 +262,21 @@ class ConsumerConnector:
     # What it can tell --------------------------------------------------------------------------------------------
 
     def owned_partitions(self) -> list[TopicPartition]:
-        """Return what this member owns now: tuples of topic, broker id and partition, sorted."""
+        """Return the partitions that this member owns: tuples of topic, broker id and partition, sorted."""
         return sorted(self._owned_now())
 
     def consumed_offsets(self) -> dict[TopicPartition, int]:
-        """Return where the group goes on in the partitions that this member owns, where that is known."""
+        """Return the next offset to consume of each partition that this member owns, where it is known."""
         consumed = {where: owned.feed.consumed_offset for where, owned in list(self._owned_now().items())}
         return {where: offset for where, offset in consumed.items() if offset is not None}
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection to ZooKeeper, and a session."""
+        """Return whether there is a connection to ZooKeeper and a session."""
         return self._events.session_id is not None
 
     def lease_s(self) -> float | None:
-        """Return how many seconds the session is still certain to live; None before this is a member.
+        """Return for how many more seconds the session is certain to live; None before this is a member.
 
         At 0 nothing is handed out until ZooKeeper's leader answers again.
         """
@@ -282,7 +284,7 @@ class ConsumerConnector:
         return None if session is None else max(0.0, session.lease.until_s - self._clock.monotonic_s())
 
     def rebalance_times(self) -> Distribution:
-        """Return how long rebalances took that have changed what this member owns."""
+        """Return how long those rebalances took that changed what this member owns, as a histogram of seconds."""
         times = Histogram(UP_TO_MINUTES) if self._membership is None else self._membership.rebalancer.times
         return times.distribution()
 

@@ -133,7 +133,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSet:
-    """Whole messages of one partition as they lie in its log, from `offset` to `next_offset`; wrappers stay closed.
+    """Holds whole messages of one partition as its log has them, from `offset` to `next_offset`; sets stay compressed.
 
     Only lengths have been checked: CRCs are checked by whoever opens `data` or makes a MessageSet of it.
     """
@@ -148,16 +148,16 @@ class StoredSet:
 
     @property
     def where(self) -> TopicPartition:
-        """Which partition it is from."""
+        """Return the partition that it is from."""
         return TopicPartition(self.topic, self.broker_id, self.partition)
 
     @property
     def is_current(self) -> bool:
-        """False once its partition was given up, or rewound, after this was handed out: another may have it by now."""
+        """Return False once the partition was given up or rewound after this set was delivered."""
         return self.chunk is None or self.chunk.is_current
 
     def put_back(self, offset: int) -> Callable[[], None] | None:
-        """Hand out and fetch nothing of its partition until the function that this returns is called.
+        """Stop deliveries and fetches of its partition until the returned function is called.
 
         Then the partition goes on at `offset`, a message of this set. None, with nothing done, when the set was not
         handed out by a stream or is no longer current.

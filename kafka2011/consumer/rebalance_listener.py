@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RebalanceListener:
-    """Is told when partitions come and go; subclasses say what to do then. Give one to ConsumerConnector.
+    """Receives calls when partitions are assigned and revoked; pass a subclass to ConsumerConnector.
 
     The methods are called one at a time, under no lock, in the thread that rebalances or the one that shuts the
     connector down. They may call the connector: `commit_offsets`, `rewind`, and `shutdown`, which then returns at once
@@ -20,10 +20,10 @@ class RebalanceListener:
     """
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Begin with partitions: they are owned, and nothing was fetched from them yet."""
+        """Prepare for partitions that are owned from now on; nothing was fetched from them yet."""
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Save what belongs to partitions that are about to go: they are still owned, and can be committed.
+        """Save what belongs to partitions that are given up next: they are still owned and can be committed.
 
         Streams hand out nothing more from them, and the application has finished what it had, unless that took longer
         than rebalance.backoff.ms.

@@ -48,7 +48,7 @@ the processor's caches."""
 
 
 class FetchedSet:
-    """What a broker sent for one partition from one offset on; iterate over it for its messages.
+    """Holds what a broker sent for one partition from one offset on; iterate over it to get its messages.
 
     A message that the fetch size cut off at the end is left out. Iterating raises `error`, where the broker refused
     this part of a multifetch, InvalidMessageError at a corrupt message, and InvalidMessageSizeError when the fetch
@@ -75,14 +75,14 @@ class FetchedSet:
 
     @property
     def complete_bytes(self) -> int:
-        """How many bytes of `data` belong to whole messages, by their lengths alone."""
+        """Return how many bytes of `data` belong to whole messages, by their lengths alone."""
         if self._complete_bytes is None:
             self._complete_bytes = complete_prefix_bytes(self.data)
         return self._complete_bytes
 
     @property
     def next_offset(self) -> int:
-        """Where to fetch next, once every message here is consumed."""
+        """Return the offset to fetch next, once all messages of this set are consumed."""
         return self.offset + scan(self.data).end
 
     def __iter__(self) -> Iterator[Message]:
@@ -107,7 +107,7 @@ class FetchedSet:
 
 
 class SimpleConsumer(Closing):
-    """A consumer of one broker, over one blocking connection; may be shared by threads.
+    """Fetches from one broker over one blocking connection; may be shared by threads.
 
     It keeps no offset: the caller asks for one, and finds where to go on in the last message's `next_offset`. Requests
     are repeated once on a new connection if an old one turns out dead. Messages will carry `broker_id`. `security`
@@ -140,7 +140,7 @@ class SimpleConsumer(Closing):
 
     @classmethod
     def of(cls, broker: Broker, config: SimpleConsumerConfig | Mapping[str, object] | None = None) -> Self:
-        """Return a consumer of the broker that an entry describes."""
+        """Return a consumer of a registered broker."""
         return cls(broker.host, broker.port, config, None if broker.id == UNKNOWN_ID else broker.id, broker.security)
 
     def fetch(
@@ -153,7 +153,7 @@ class SimpleConsumer(Closing):
         wait_ms: int = 0,
         min_bytes: int = 1,
     ) -> FetchedSet:
-        """Fetch up to `max_bytes` (default: fetch.size) from an offset; the result yields messages.
+        """Fetch up to `max_bytes` bytes (default: fetch.size) from an offset; the result yields messages.
 
         Empty at the end of the log, and for a topic that the broker does not know. With `wait_ms` the broker waits so
         long for `min_bytes` before it answers; one of 0.7 does not. Raises OffsetOutOfRangeError, WrongPartitionError
@@ -212,7 +212,7 @@ class SimpleConsumer(Closing):
     def multifetch(
         self, fetches: Iterable[tuple[str, int, int, int]], *, wait_ms: int = 0, min_bytes: int = 1
     ) -> list[FetchedSet]:
-        """Fetch several (topic, partition, offset, max_bytes) in one request; errors stay with their parts.
+        """Fetch each of `fetches`, (topic, partition, offset, max_bytes), in one request; each part has its own error.
 
         `wait_ms` and `min_bytes` are those of `fetch`, for all parts together.
         """
@@ -227,7 +227,7 @@ class SimpleConsumer(Closing):
         return [self._fetched_set(request, code, data) for request, (code, data) in zip(requests, parts, strict=True)]
 
     def get_offsets_before(self, topic: str, partition: int, time_ms: int, max_count: int = 1) -> list[int]:
-        """Return up to `max_count` offsets, newest first, where segments from before a time start.
+        """Return up to `max_count` offsets, newest first, at which segments from before a time start.
 
         `time_ms` is since the epoch, or LATEST for the flushed end, or EARLIEST for the first offset. For a topic that
         the broker does not know: [0] for LATEST and EARLIEST, else nothing.
@@ -236,7 +236,7 @@ class SimpleConsumer(Closing):
         return self._offsets(request, self._ask(request))
 
     def get_many_offsets_before(self, asked: Iterable[tuple[str, int, int, int]]) -> list[list[int]]:
-        """Return what `get_offsets_before` does for each (topic, partition, time_ms, max_count).
+        """Return what `get_offsets_before` returns for each of `asked`: (topic, partition, time_ms, max_count).
 
         A round trip serves many, so each should ask for few offsets.
         """

@@ -50,14 +50,13 @@ class _State(enum.Enum):
 
 
 class MessageStream:
-    """Messages of the partitions that one stream of a group owns, as they come: an iterator that blocks.
+    """Delivers the messages of the partitions that one stream of a group owns: a blocking iterator.
 
-    A loop over it belongs to one thread, and so does the message in hand. Iteration ends when consumer.timeout.ms
-    passes without a message, or after `shutdown`; in the first case, and after an error, the stream can be iterated
-    again. Raises InvalidMessageError at a corrupt message, which is fetched again when iteration goes on, and
-    InvalidMessageSizeError when fetch.size is too small for a message; `rewind` of the connector can step over either.
-
-    `room_made` is called when a fetch that found no room would find some now; it must not wait.
+    Iterate over a stream in one thread only; that thread also owns the message that is being processed. Iteration ends
+    when consumer.timeout.ms passes without a message, and after `shutdown`. In the first case, and after an error, the
+    stream can be iterated again. Raises InvalidMessageError at a corrupt message, which is fetched again when iteration
+    goes on, and InvalidMessageSizeError when fetch.size is too small for a message. `ConsumerConnector.rewind` can skip
+    either. `room_made` is called when a fetch that found no room would find some now; it must not wait.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class MessageStream:
         return message
 
     def batches(self, max_messages: int = 250) -> Iterator[list[Message]]:
-        """Yield lists of messages of one partition each: as many as are there, up to `max_messages`.
+        """Yield lists of up to `max_messages` messages of one partition each, as they arrive.
 
         For applications that read much: a list costs hardly more than a message, as long as it is short enough for the
         processor's caches. Waits for the first message as iteration does, and ends and raises as it does. A list is
@@ -127,7 +126,7 @@ class MessageStream:
             yield messages
 
     def sets(self) -> Iterator[StoredSet]:
-        """Yield what was fetched, as it was stored: bytes of whole messages, with compressed sets unopened.
+        """Yield what was fetched as it was stored: bytes of whole messages, compressed sets unopened.
 
         For applications that pass messages on: a set costs hardly more than a message. Waits and ends as iteration
         does, and a set is consumed when the application comes back for the next. Raises only where not one whole
@@ -137,7 +136,7 @@ class MessageStream:
             yield stored
 
     def arrow(self, max_messages: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow's record batches of one partition each: as many messages as are there, up to `max_messages`.
+        """Yield Arrow's record batches of one partition each, of up to `max_messages` messages that have arrived.
 
         For applications that work on columns: no object is made for a message. The columns are the fields of Message.
         A compressed set comes whole, even where a batch becomes longer by it; if it does not open, nothing of it comes.
@@ -152,21 +151,21 @@ class MessageStream:
             yield batch
 
     def poll(self, timeout_s: float = 0.0) -> Message | None:
-        """Return the next message, waiting up to `timeout_s` for it; None without one, and after `shutdown`.
+        """Return the next message, waiting up to `timeout_s` seconds; None if none comes, and after `shutdown`.
 
         Counts and raises as iteration does.
         """
         return self._take_message(timeout_s)
 
     def poll_list(self, max_messages: int = 250, timeout_s: float = 0.0) -> list[Message]:
-        """Return the next list of messages, as `batches` would yield it, waiting up to `timeout_s`; else an empty one.
+        """Return the next list as `batches` yields it, waiting up to `timeout_s` seconds; empty if none comes.
 
         An empty one comes after `shutdown`, too. Raises as iteration does.
         """
         return self._next_list(max_messages, timeout_s)
 
     def poll_arrow(self, max_messages: int = 10_000, timeout_s: float = 0.0) -> pa.RecordBatch | None:
-        """Return the next record batch, as `arrow` would yield it, waiting up to `timeout_s`; None without one.
+        """Return the next record batch as `arrow` yields it, waiting up to `timeout_s` seconds; None if none comes.
 
         None also after `shutdown`. Raises as `arrow` does.
         """
@@ -221,7 +220,7 @@ class MessageStream:
         return self._queue.unfinished_releases
 
     def count_in_hand_as_done(self) -> None:
-        """Count the message in hand as consumed, if this thread has it."""
+        """Count the message that this thread is processing as consumed."""
         with self._lock:
             if self._open is not None and self._open.reader is threading.current_thread():
                 self._open.come_back()

@@ -53,20 +53,20 @@ class TopicFilter:
 
 
 class Whitelist(TopicFilter):
-    """Wants the topics whose whole name matches."""
+    """Allows the topics whose whole name matches."""
 
     mark = "*"
 
     def allows(self, topic: str) -> bool:
-        """Say whether a topic is wanted."""
+        """Say whether a topic is allowed."""
         return self._matches(topic)
 
 
 class Blacklist(TopicFilter):
-    """Wants all topics but those whose whole name matches."""
+    """Allows all topics except those whose whole name matches."""
 
     mark = "!"
 
     def allows(self, topic: str) -> bool:
-        """Say whether a topic is wanted."""
+        """Say whether a topic is allowed."""
         return not self._matches(topic)

@@ -50,7 +50,7 @@ class Schemas(Protocol):
 
 
 class Event(NamedTuple):
-    """A decoded event: its fields by name, and the schema it was written with.
+    """Holds a decoded event: its fields by name, and the schema that it was written with.
 
     Times are whole numbers in their schema's unit (`time` and `published_at`: microseconds since 1970); ids are text.
     """
@@ -60,7 +60,7 @@ class Event(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What an event's header says: when it was published and happened, in microseconds since 1970, and its id."""
+    """Holds an event's header: when it was published and when it happened, in microseconds since 1970, and its id."""
 
     published_at_us: int
     id: str
@@ -144,9 +144,11 @@ class _Reading(NamedTuple):
 
 
 class EventDecoder:
-    """Decodes events, each with the schema it names; with `reader`, into that schema's fields.
+    """Decodes events, each with the schema that it names; with `reader`, into that schema's fields.
 
     A `resolver` says instead for each schema how its events are read. May be shared by threads.
+
+    `schemas` is a SchemaRegistry or KnownSchemas.
     """
 
     def __init__(

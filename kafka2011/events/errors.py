@@ -6,19 +6,19 @@ from kafka2011.errors import KafkaError
 
 
 class SchemaError(KafkaError):
-    """Base of the errors about a schema rather than one event."""
+    """Is the base of the errors about a schema rather than one event."""
 
 
 class InvalidSchemaError(SchemaError):
-    """A text that is not an Avro schema, or not the schema of an event."""
+    """Means that a text is no Avro schema, or not the schema of an event."""
 
 
 class IncompatibleSchemaError(SchemaError):
-    """A schema incompatible with one that the topic already has."""
+    """Means that a schema is not compatible with one that the topic already has."""
 
 
 class UnknownSchemaError(SchemaError):
-    """No schema is registered for this fingerprint, or for this topic."""
+    """Means that no schema is registered for a fingerprint or for a topic."""
 
     @classmethod
     def of_fingerprint(cls, fingerprint: str) -> UnknownSchemaError:
@@ -32,11 +32,11 @@ class UnknownSchemaError(SchemaError):
 
 
 class UnencodableEventError(KafkaError):
-    """An event that does not fit its schema."""
+    """Means that an event does not fit its schema."""
 
 
 class UndecodableEventError(KafkaError):
-    """A payload that is not an event, or does not fit the schema it names.
+    """Means that a payload is no event, or does not fit the schema that it names.
 
     `topic`, `partition` and `offset` say where it was read, and are None when only the payload is known; `partition`
     is written as broker-partition. `fingerprint` is in hex, or None if the payload has none.

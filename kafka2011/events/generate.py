@@ -59,7 +59,7 @@ _CLICKED_OF_SUGGESTED = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a stream is like."""
+    """Describes a stream of synthetic events."""
 
     rate: float = 100.0
     """Members' events per second, averaged over a day."""
@@ -78,7 +78,7 @@ class Profile:
 
 
 class Generated(NamedTuple):
-    """An event to publish, its topic, and how many seconds after the start to publish it."""
+    """Holds an event to publish, its topic, and when to publish it, in seconds after the start."""
 
     at_s: float
     topic: str
@@ -93,8 +93,11 @@ class _Server:
     disk_used_bytes: int = field(default=40 * _GIB)
 
 
-def generate(profile: Profile, seconds: float = math.inf) -> Iterator[Generated]:
-    """Yield the events of this many seconds in order of `at_s`; events still held back at the end come last."""
+def synthetic_events(profile: Profile, seconds: float = math.inf) -> Iterator[Generated]:
+    """Yield the events of the first `seconds` seconds of a stream, in order of `at_s`.
+
+    Events that are still held back at the end come last. The same `profile` gives the same events.
+    """
     rng = random.Random(profile.seed)  # noqa: S311  # must be repeatable
     held: list[tuple[float, int, Generated]] = []  # to be published later, ordered by when
     order = 0
@@ -111,6 +114,10 @@ def generate(profile: Profile, seconds: float = math.inf) -> Iterator[Generated]
     while held:
         generated = heapq.heappop(held)[2]
         yield generated._replace(at_s=min(generated.at_s, seconds))
+
+
+generate = synthetic_events
+"""The name of `synthetic_events` in release 0.2.0, for programs that import it."""
 
 
 def _in_time(profile: Profile, rng: random.Random, seconds: float) -> Iterator[Generated]:

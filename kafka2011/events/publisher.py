@@ -47,7 +47,7 @@ class _Uncounted(NamedTuple):
 
 
 class EventPublisher:
-    """Publishes events through a producer, which the caller still closes.
+    """Publishes events through a producer, which the caller closes; `encoder` encodes them.
 
         with Producer({"zk.connect": "localhost:2181", "producer.type": "async", "confirm": True}) as producer:
             publisher = EventPublisher(producer, EventEncoder(SchemaRegistry(client)))
@@ -88,7 +88,7 @@ class EventPublisher:
         return self._publish(topic, events, key)
 
     def await_counted(self) -> None:
-        """Wait until all events that have arrived so far are counted; this takes moments."""
+        """Wait until all events that have arrived so far are counted, which takes milliseconds."""
         with self._lock:
             while self._counting or any(future.done() for future in self._uncounted):
                 self._lock.wait(_MOMENT_S)

@@ -39,10 +39,12 @@ class NumberedSchema(NamedTuple):
 
 
 class SchemaRegistry:
-    """Registers and finds schemas; looks up each fingerprint, and each topic's newest schema, once. Parses each once.
+    """Registers and finds schemas; looks up each fingerprint, and each topic's newest schema, once.
 
     May be shared by threads. Every method raises ZkUnavailable when ZooKeeper does not answer, and InvalidSchemaError
     if a znode holds no schema.
+
+    `client` is connected to the ZooKeeper of the cluster.
     """
 
     def __init__(self, client: ZkClient, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -81,7 +83,7 @@ class SchemaRegistry:
             return NumberedSchema(number, schema)
 
     def compatibility(self, topic: str) -> Compatibility:
-        """Read what is asked of a topic's next schema. Raises MalformedNode for what is no level."""
+        """Return the compatibility level that a topic's next schema needs. Raises MalformedNode: unknown level."""
         text = self._nodes.compatibility(topic)
         try:
             return DEFAULT if text is None else Compatibility(text)
@@ -90,7 +92,7 @@ class SchemaRegistry:
             raise MalformedNode(schema_compatibility(topic), text, f"not one of {levels}") from error
 
     def set_compatibility(self, topic: str, level: Compatibility | None) -> None:
-        """Set what is asked of a topic's next schema; None for the default. Raises InvalidTopicError."""
+        """Set the compatibility level that a topic's next schema needs; None: the default. Raises InvalidTopicError."""
         validate_topic(topic)
         self._nodes.set_compatibility(topic, level)
 
@@ -125,15 +127,15 @@ class SchemaRegistry:
         return schema
 
     def schemas(self, topic: str) -> list[NumberedSchema]:
-        """Read all schemas of a topic, in order."""
+        """Return all schemas of a topic, in order."""
         return [NumberedSchema(number, self._parse(text)) for number, text in self._nodes.numbered(topic).items()]
 
     def topics(self) -> list[str]:
-        """List the topics that have schemas, sorted."""
+        """Return the topics that have schemas, sorted."""
         return self._nodes.topics()
 
     def snapshot(self, *topics: str) -> KnownSchemas:
-        """Read all schemas at once, for processes without ZooKeeper; the newest ones are those of these topics, or all.
+        """Return all schemas, for processes without ZooKeeper; `topics` limits which topics' newest schemas it has.
 
         A znode that holds no valid schema is left out and logged; so is a topic whose newest schema is not valid.
         """

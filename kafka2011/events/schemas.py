@@ -49,7 +49,10 @@ _FINGERPRINT = "CRC-64-AVRO"
 
 
 class EventSchema:
-    """One schema, as its author wrote it. Two are equal when their texts say the same, documentation included."""
+    """Holds one schema as its author wrote it; two are equal when their texts mean the same, documentation included.
+
+    `text` is the schema in JSON. Raises InvalidSchemaError.
+    """
 
     def __init__(self, text: str) -> None:
         """Parse a schema's JSON. Raises InvalidSchemaError."""
@@ -99,7 +102,7 @@ class EventSchema:
         return for_reading(self.document)
 
     def reader_of(self, writer: EventSchema) -> Any:
-        """Return the parsed schema that decodes another schema's events into this one's fields."""
+        """Return the parsed schema that decodes events of the schema `writer` into this schema's fields."""
         return for_reading(self.document, writer.document)
 
     @cached_property
@@ -127,7 +130,7 @@ def _unpickled(text: str) -> EventSchema:
 
 
 class KnownSchemas:
-    """Schemas in memory: a registry's snapshot, for processes without ZooKeeper, as Spark's executors. Pickles."""
+    """Holds a snapshot of a registry for processes without ZooKeeper, such as Spark's executors; can be pickled."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class KnownSchemas:
 
 
 def event_schema(name: str, *fields: dict[str, Any], doc: str = "", namespace: str = "kafka2011") -> EventSchema:
-    """Return the schema of an event with these fields after the header."""
+    """Return the schema `name` of an event with these fields after the header, in a `namespace`, with a `doc`."""
     return EventSchema.of(
         {"type": "record", "name": name, "namespace": namespace, "doc": doc, "fields": [*HEADER, *fields]}
     )

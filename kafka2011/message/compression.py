@@ -31,7 +31,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Codec(enum.IntEnum):
-    """How the payload of a wrapper message is compressed: bits 0-1 of its attributes."""
+    """Names how the payload of a wrapper message is compressed: bits 0-1 of its attributes."""
 
     NONE = 0
     GZIP = 1

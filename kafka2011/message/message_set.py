@@ -41,7 +41,7 @@ OPENED_RUN_MESSAGES = 10_000
 
 
 class Message(NamedTuple):
-    """One message as a consumer gets it.
+    """Holds one message as a consumer gets it.
 
     `offset` is where the message, or the compressed wrapper it came in, starts in the partition's log;
     `next_offset` is where to go on once this message is consumed. Inside a wrapper all messages but the last have
@@ -69,10 +69,12 @@ def encode(payload: bytes, codec: Codec = Codec.NONE, magic: int = 1) -> bytes:
 
 
 class MessageSet:
-    """Messages that are published together, as the bytes that are sent and stored.
+    """Holds messages that are published together, as the bytes that are sent and stored.
 
     Build one from payloads, compressed into one wrapper message when a codec is given, or from bytes that are a
     set already. Iterating gives payloads, those inside wrappers too.
+
+    With `magic` 0, messages have the older header without attributes.
     """
 
     __slots__ = ("_count", "_data", "_largest_payload_bytes")
@@ -94,7 +96,7 @@ class MessageSet:
 
     @classmethod
     def from_bytes(cls, data: AnyBytes) -> MessageSet:
-        """Wrap bytes that are a complete set. Raises InvalidMessageError if they are not."""
+        """Return the set whose bytes are `data`. Raises InvalidMessageError if they are no complete set."""
         checked = scan(data)
         if checked.fault is not None or checked.end != len(data):
             raise InvalidMessageError(
@@ -108,12 +110,12 @@ class MessageSet:
 
     @property
     def outer_messages(self) -> int:
-        """How many messages it has, a compressed set counted as one."""
+        """Return how many messages it has; a compressed set counts as one."""
         return self._count
 
     @property
     def largest_payload_bytes(self) -> int:
-        """Size of the largest outer payload, which brokers hold against max.message.size."""
+        """Return the size of the largest outer payload, which a broker compares with max.message.size."""
         return self._largest_payload_bytes
 
     def __bytes__(self) -> bytes:

@@ -15,7 +15,7 @@ _PARTITION = re.compile(r"[0-9]{1,10}")  # as many digits as an int32 may have
 
 
 class InvalidTopicError(KafkaError):
-    """The name is empty, too long, '.', '..', or holds a character other than letters, digits, '.', '_', '-'."""
+    """Means that a topic's name is empty, too long, '.' or '..', or has not only letters, digits and '._-'."""
 
 
 def validate_topic(topic: str, partition: int = 0, max_topic_name_length: int = DEFAULT_MAX_TOPIC_NAME_LENGTH) -> None:

@@ -118,7 +118,7 @@ class _Producer(Protocol):
 
 
 class ConsumerCollector(SampleCollector):
-    """A collector of ConsumerConnectors, to be registered; those of one group are added up.
+    """Shows the numbers of ConsumerConnectors to Prometheus; those of one group are added up.
 
     One for all consumers of a registry, since a registry takes each name once. Raises MissingExtraError.
     """
@@ -128,7 +128,7 @@ class ConsumerCollector(SampleCollector):
 
 
 class ProducerCollector(SampleCollector):
-    """A collector of Producers, to be registered; all of them are added up.
+    """Shows the numbers of Producers to Prometheus, all added up.
 
     One for all producers of a registry, since a registry takes each name once. Raises MissingExtraError.
     """

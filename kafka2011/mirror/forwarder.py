@@ -36,7 +36,7 @@ _REPORT_AGAIN_S = 1.0
 
 
 class MirrorError(KafkaError):
-    """A message cannot pass into the target; the text names its topic, partition and offset, and says why."""
+    """Means that the target cannot accept a message; the text has its topic, partition, offset and the reason."""
 
 
 class Counting(Protocol):
@@ -54,7 +54,7 @@ class Counting(Protocol):
 
 @dataclass(slots=True)
 class ForwardCounts(Counters):
-    """Sets, messages (a compressed set counts as one) and bytes that are confirmed, and what was left out.
+    """Counts confirmed sets, messages (a compressed set counts as one) and bytes, and what was left out.
 
     `repeated_bytes` were sent and not committed when a partition was given up, and may come twice.
     """

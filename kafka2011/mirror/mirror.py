@@ -37,7 +37,7 @@ LONGEST_PAUSE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """How a source stands: the forwarder's counts, their rates since the last report, and what is left to be read.
+    """Describes a source: the forwarder's counts, their rates since the last report, and the lag.
 
     `lag_bytes` is None while its ZooKeeper is away; of `unknown_partitions` the lag is not known, as when their broker
     is.
@@ -52,7 +52,7 @@ class SourceReport:
 
 
 class Mirror(Closing):
-    """Mirrors what a filter allows from each source into the target; a context manager.
+    """Copies the topics that a filter allows from each source to the target; a context manager.
 
     `sources` are settings made by `source_config`, `target` those of `target_config`. Several mirrors of one group
     share the work. `window_bytes` bounds what is sent and not confirmed, for all sources together. `counters`, by the
@@ -60,6 +60,9 @@ class Mirror(Closing):
     zk.connect and a topic before anything of that is forwarded, such as by `SchemaCopy`.
 
     Raises at the start: ConfigError for a loop, ZkError when the target's ZooKeeper or none of the sources' answers.
+
+    Each source is read in `streams` streams. With `skip_refused`, a message that the target cannot accept is left out
+    and counted instead of ending the mirror.
     """
 
     def __init__(
@@ -116,19 +119,19 @@ class Mirror(Closing):
         return f"<Mirror from {sources} to {self._target.zk_connect}>"
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for `stopping`, which an error sets too; False when the time is up. Raises that error."""
+        """Wait up to `timeout_s` seconds for the mirror's end; return False without it. Raises what ended it."""
         stopped = self.stopping.wait(timeout_s)
         if self.error is not None:
             raise self.error
         return stopped
 
     def report(self) -> list[SourceReport]:
-        """Return how each source stands."""
+        """Return the counts, rates and lag of each source."""
         return [self._report(source) for source in self._sources if source.is_open]
 
     @property
     def obstacle(self) -> str | None:
-        """Why it does not mirror all that it should; None if it is well."""
+        """Return why the mirror does not copy all that it should; None if it does."""
         if self.error is not None:
             return f"stopping after a failure: {self.error}"
         away = [source.zk_connect for source in self._sources if not source.is_connected]

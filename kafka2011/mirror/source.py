@@ -43,7 +43,9 @@ LAST_WAIT_S = 10.0
 def source_config(
     zk_connect: str, group: str, properties: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> ConsumerConfig:
-    """Return a consumer's settings for a source, from `key=value` texts. Raises ConfigError.
+    """Return the settings of a source's consumer; `properties` are `key=value` texts. Raises ConfigError.
+
+    They override settings in `environ`, the environment's variables.
 
     autocommit.interval.ms is the time between two commits by the mirror itself.
     """

@@ -44,7 +44,10 @@ _RETRY_S = 1.0
 def target_config(
     zk_connect: str, properties: Iterable[str] = (), environ: Mapping[str, str] | None = None
 ) -> ProducerConfig:
-    """Return a producer's settings for a target, from `key=value` texts. Raises ConfigError."""
+    """Return the settings of the target's producer; `properties` are `key=value` texts. Raises ConfigError.
+
+    They override settings in `environ`, the environment's variables.
+    """
     overrides = [*properties, f"zk.connect={zk_connect}", *(f"{key}={value}" for key, value in CHOSEN.items())]
     return ProducerConfig.from_sources(environ=environ, overrides=overrides, option="--producer-property")
 

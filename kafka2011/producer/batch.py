@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Receipt(NamedTuple):
-    """What became of a batch: where it went, how many messages it had, and how often it had to be sent again.
+    """Tells where a batch went, how many messages it had, and how often it was sent again.
 
     `confirmed` says that the broker was proven to have handled it; without confirm=true it was only handed to the
     operating system. `partition` is -1 where the broker chose it. Of a ready MessageSet a compressed message counts as
@@ -36,7 +36,7 @@ class Receipt(NamedTuple):
 
 
 class FailedBatch(NamedTuple):
-    """Messages that were given up, as `on_failure` gets them, with the key of each; None for those without one.
+    """Holds messages that were given up, as `on_failure` gets them; a message without a key has None.
 
     `messages` are payloads, or the MessageSet if one was sent, with one key for all of it.
     """

@@ -9,7 +9,7 @@ from kafka2011.counters import Counters
 
 @dataclass(slots=True)
 class Counts(Counters):
-    """Numbers that only grow.
+    """Holds counters that only grow.
 
     Sets are what is sent to one partition in one request. `sets_resent` counts every sending of a set after its first;
     `sets_moved` those without a key that went to another broker because theirs was gone; `broken_connections` those

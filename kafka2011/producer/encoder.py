@@ -24,14 +24,19 @@ _MAX_REMEMBERED_TOPICS = 10_000
 
 
 class Encoder(Protocol):
-    """Turns one value into the payload of one message. Named by serializer.class, and made without arguments."""
+    """Is the base of encoders, which turn a value into a payload; serializer.class names a subclass.
+
+    It is made without arguments.
+    """
 
     def encode(self, value: Any) -> bytes:
-        """Return the payload. Called by the sending thread."""
+        """Return the payload of `value`; called in the thread that sends."""
 
 
 class Compressor(Protocol):
-    """Compresses in place of the built-in codec. Named by compressor.class, and made without arguments.
+    """Is the base of compressors that replace the built-in codec; compressor.class names a subclass.
+
+    It is made without arguments.
 
     `codec` is what consumers will open it with: Codec.GZIP or Codec.SNAPPY.
     """

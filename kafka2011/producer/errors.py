@@ -7,7 +7,7 @@ from zk.errors import ZkUnavailable
 
 
 class NoBrokersError(KafkaError):
-    """No known broker can take messages of the topic."""
+    """Means that no known broker accepts messages of the topic."""
 
 
 class BrokersUnreadableError(NoBrokersError, ZkUnavailable):
@@ -15,20 +15,20 @@ class BrokersUnreadableError(NoBrokersError, ZkUnavailable):
 
 
 class InvalidPartitionError(KafkaError):
-    """The partitioner returned a number that is not one of the topic's partitions; nothing was sent."""
+    """Means that the partitioner returned a number that is no partition of the topic; nothing was sent."""
 
 
 class QueueFullError(KafkaError):
-    """The queue had no room in time (queue.size, queue.enqueueTimeout.ms); nothing of the send was queued."""
+    """Means that the queue stayed full (queue.size, queue.enqueueTimeout.ms); nothing of the send was queued."""
 
 
 class ProducerClosedError(KafkaError):
-    """The producer was closed before this send."""
+    """Means that the producer was closed before this send."""
 
 
 class SetRefusedError(KafkaError):
-    """The broker closes the connection whenever it gets this set, so the set was given up; the others were not."""
+    """Means that the broker closes the connection whenever it gets this set: it was given up, the others were sent."""
 
 
 class ConfirmTimeoutError(KafkaError):
-    """The broker did not confirm in time (confirm.timeout.ms): the messages may have been written, or not."""
+    """Means that the broker did not confirm within confirm.timeout.ms: the messages may be written or not."""

@@ -26,14 +26,14 @@ _CHUNK_POWER = pow(_MULTIPLIER, _CHUNK, _INT32_RANGE)
 
 
 class Partitioner(Protocol):
-    """Chooses a partition for a key. Named by partitioner.class as `module:Class`, and made without arguments."""
+    """Chooses a partition for a key; partitioner.class names a subclass as `module:Class`, made without arguments."""
 
     def partition(self, key: object, num_partitions: int) -> int:
         """Return a number from 0 to `num_partitions` - 1. Called for every keyed send, by many threads at once."""
 
 
 class DefaultPartitioner:
-    """Kafka 0.7's: the absolute value of the key's hash, modulo the number of partitions.
+    """Chooses as Kafka 0.7 does: the absolute value of the key's hash, modulo the number of partitions.
 
     A str is hashed as Java's String.hashCode does it, bytes by their CRC-32, taken as an unsigned number. For the one
     hash whose absolute value Java cannot hold, -2147483648, 0.7 computes a negative partition and refuses the key;
@@ -41,7 +41,7 @@ class DefaultPartitioner:
     """
 
     def partition(self, key: object, num_partitions: int) -> int:
-        """Return the partition of a str or bytes key. Raises TypeError for other keys."""
+        """Return the partition of a str or bytes key, less than `num_partitions`. Raises TypeError for other keys."""
         if isinstance(key, str):
             return abs(java_string_hash(key)) % num_partitions
         if isinstance(key, bytes | bytearray | memoryview):

@@ -42,17 +42,19 @@ _MOMENT_S = 0.01
 
 
 class Producer(Closing):
-    """A producer that finds brokers and partitions through ZooKeeper, or takes those of broker.list.
+    """Publishes to the brokers and partitions found in ZooKeeper, or to those of broker.list; a context manager.
 
         with Producer({"zk.connect": "localhost:2181"}) as producer:
             producer.send("views", b"one")
             producer.send("views", [b"two", b"three"], key="member-42")
 
-    May be shared by threads; a context manager. With producer.type `sync`, the default, `send` returns when the set was
-    written or, with confirm=true, confirmed; with `async`, at once. Then messages wait in batches, at most queue.size
-    messages for each broker, and one thread for each broker sends them, so a lost broker delays no other. `on_failure`
-    is called with every FailedBatch, in a separate thread. `counts` returns what was done. `info` is for tests and for
-    callers who already know the brokers. A forked child begins anew, with nothing queued.
+    May be shared by threads. With producer.type `sync`, the default, `send` returns when the set was written or, with
+    confirm=true, confirmed. With `async` it returns at once: messages wait in batches, at most queue.size messages for
+    each broker, and one thread for each broker sends them, so a lost broker delays no other. `on_failure` is called
+    with every FailedBatch, in a separate thread. `counts` returns what was done. A forked child starts with nothing
+    queued.
+
+    `info` is for tests and for callers that already know the brokers.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Producer(Closing):
     def send(
         self, topic: str, messages: Messages, key: object = None, partition: TopicPartition | None = None
     ) -> Future[Receipt]:
-        """Send one payload, several, or a MessageSet; all of one call go to one partition, in order.
+        """Send one payload, a list of payloads, or a MessageSet; all of one call go to one partition, in order.
 
         Without a key that is the topic's present partition, which changes with each full batch; with a key, the
         partitioner's choice; or the `partition` named. The future is that of the batch that the messages are in. It
@@ -104,7 +106,7 @@ class Producer(Closing):
         return self._send_now(topic, messages, key, partition)
 
     def send_at_once(self, topic: str, messages: Messages) -> Future[Receipt] | None:
-        """Queue one payload, or several, behind others of the topic without a key, if that takes no waiting; else None.
+        """Queue one payload, or several, without a key if that needs no waiting; return None otherwise.
 
         For event loops, which call `send` in a thread then. Raises as `send`.
         """
@@ -117,14 +119,14 @@ class Producer(Closing):
         return self._accumulator.append_unkeyed(topic, payloads)
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Send what is queued at once, and wait until it is done; False when `timeout_s` passes first.
+        """Send what is queued at once, and wait until it is done; return False if `timeout_s` seconds pass first.
 
         Done means written (with confirm=true: confirmed) or failed. Not for callbacks, which futures wait for.
         """
         return not wait(self._accumulator.close_all(), timeout_s).not_done
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Send what is queued, wait until the brokers have handled all that was sent, and end; may be called twice.
+        """Send what is queued, wait until the brokers have handled all of it, and end; may be called twice.
 
         Takes as long as the sends may: confirm.timeout.ms, or one more attempt to reach a broker that is away. With
         `timeout_s`, what is not confirmed by then fails with ConfirmTimeoutError.

@@ -22,11 +22,13 @@ Messages: TypeAlias = "bytes | Iterable[bytes] | MessageSet"
 
 
 class SyncProducer(Closing):
-    """A producer for one broker, over one blocking connection; may be shared by threads.
+    """Publishes to one broker over one blocking connection; may be shared by threads.
 
     The broker does not answer a produce, so when `send` returns, the bytes were only handed to the operating system. A
     broker that refuses a set closes the connection: a later call notices, logs it, counts it in `broken_connections`,
     and connects again. `close` waits until the broker has handled all that was sent, or has refused it.
+
+    `security` is the path of a file with the settings for TLS; by default the connection is plain.
     """
 
     def __init__(
@@ -45,11 +47,11 @@ class SyncProducer(Closing):
 
     @property
     def broken_connections(self) -> int:
-        """How often a connection ended that we did not close; sets sent before may be lost."""
+        """Return how often a connection ended that this producer did not close; sets sent before may be lost."""
         return self._connection.broken
 
     def send(self, topic: str, messages: Messages, partition: int = ANY_PARTITION) -> None:
-        """Send one payload, several, or a ready MessageSet to a partition; -1 lets the broker pick one at random.
+        """Send one payload, a list of payloads, or a MessageSet to a partition; -1: the broker picks one at random.
 
         Raises MessageSizeTooLargeError or InvalidTopicError before anything is sent, BrokerConnectionError when the
         broker cannot be reached or breaks the connection: part of the set may then have been handled, or none.
@@ -61,7 +63,7 @@ class SyncProducer(Closing):
         self._connection.write(produce_frame(checked_topic_field(topic), partition, data))
 
     def multi_send(self, sends: Iterable[tuple[str, int, Messages]]) -> None:
-        """Send sets for several (topic, partition, messages) in one request, which the broker handles in order."""
+        """Send sets in one request, handled in order; each of `sends` is (topic, partition, messages)."""
         produces = [
             (checked_topic_field(topic), partition, self._set_bytes(topic, messages))
             for topic, partition, messages in sends

@@ -31,10 +31,12 @@ _SAID = 10  # refused messages of a batch that are logged one by one
 def decoded(
     rows: DataFrame, topics: Sequence[str], schemas: KnownSchemas, columns: Sequence[str], *, skip: bool = False
 ) -> DataFrame:
-    """Return the events in rows of the source: `topic`, and columns of theirs, null where a topic has no such field.
+    """Return the events in rows of the source: `topic` and the events' fields, null where a topic has no such field.
 
     For a message that cannot be decoded, `UndecodableEventError` is raised; with `skip` it is left out, and the
     executor's log says so. `schemas` go to the executors.
+
+    `columns` are the names of the fields to return.
     """
     fields = {field.name: field for topic in topics for field in wanted_columns(topic).fields}
     schema = StructType([StructField(_TOPIC, StringType()), *(fields[name] for name in columns)])

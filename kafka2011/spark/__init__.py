@@ -8,8 +8,9 @@ Installed from a wheel the format is found by Spark itself, through the module `
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kafka2011.lazy_names import lazily
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,29 +35,21 @@ __all__ = [
     "source_metrics",
 ]
 
-_HOMES = {
-    "BrokerAwayError": "kafka2011.spark.errors",
-    "CorruptMessageError": "kafka2011.spark.errors",
-    "DataLossError": "kafka2011.spark.errors",
-    "ResolvedOffsets": "kafka2011.spark.plan",
-    "SourceMetrics": "kafka2011.spark.offset_ranges",
-    "commit_offsets": "kafka2011.spark.group_commit",
-    "lag_bytes": "kafka2011.spark.offset_ranges",
-    "present_lag_bytes": "kafka2011.spark.source_lag",
-    "resolve_offsets": "kafka2011.spark.plan",
-    "source_metrics": "kafka2011.spark.offset_ranges",
-}
-
 
 def register(spark: SparkSession) -> None:
-    """Make the format `kafka2011` known to a session, where Spark does not find it by itself."""
+    """Register the format `kafka2011` in the session `spark`, where Spark does not find it itself."""
     from kafka2011.spark.data_source import Kafka2011DataSource  # noqa: PLC0415 (needs PySpark)
 
     spark.dataSource.register(Kafka2011DataSource)
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "kafka2011.spark.errors": ("BrokerAwayError", "CorruptMessageError", "DataLossError"),
+        "kafka2011.spark.group_commit": ("commit_offsets",),
+        "kafka2011.spark.offset_ranges": ("SourceMetrics", "lag_bytes", "source_metrics"),
+        "kafka2011.spark.plan": ("ResolvedOffsets", "resolve_offsets"),
+        "kafka2011.spark.source_lag": ("present_lag_bytes",),
+    },
+)

@@ -10,15 +10,15 @@ class UnknownTopicError(KafkaError):
 
 
 class DataLossError(KafkaError):
-    """Messages that were to be read are no longer there: retention, a shorter log, a partition that is gone."""
+    """Means that messages to be read no longer exist: retention, a shorter log, or a lost partition."""
 
 
 class BrokerAwayError(KafkaError):
-    """A broker did not come back within the time that the options allow."""
+    """Means that a broker did not come back within the time that the options allow."""
 
 
 class CorruptMessageError(KafkaError):
-    """The bytes at an offset are not a message, or a compressed one does not open; names topic, partition, offset."""
+    """Means that the bytes at an offset are no message, or that a compressed one cannot be opened."""
 
 
 class SparkDiedError(KafkaError):

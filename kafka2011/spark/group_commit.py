@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def commit_offsets(zk_connect: str, group: str, offsets: str | Mapping[str, Mapping[str, int]]) -> int:
-    """Write where a group goes on; return for how many partitions.
+    """Write the offsets where a group continues; return for how many partitions.
 
     `offsets` are `{"topic": {"0-1": 123}}`, as `ResolvedOffsets.ending_offsets` and the endOffset of a stream's
     progress have them. For a batch, since Spark does not tell its source when it ends. Raises GroupInUse while the

@@ -146,7 +146,7 @@ def lag_bytes(source_progress: Mapping[str, Any]) -> dict[TopicPartition, int | 
 
 
 class SourceMetrics(NamedTuple):
-    """What one micro-batch read from the source, and what waits. Bytes are those of the logs, compressed as stored.
+    """Tells what one micro-batch read, and the lag. Bytes are those of the logs, compressed as stored.
 
     `lag_bytes` covers the partitions whose ends are known; `unknown_partitions` counts the others. Corrupt messages are
     in the executors' logs, and with corruptMessages=null also one row each, so that Spark can count them.
@@ -159,7 +159,10 @@ class SourceMetrics(NamedTuple):
 
 
 def source_metrics(source_progress: Mapping[str, Any]) -> SourceMetrics:
-    """Return the numbers of one entry of `query.lastProgress["sources"]`. Raises ValueError as `lag_bytes` does."""
+    """Return the numbers of a source: `source_progress` is one entry of `query.lastProgress["sources"]`.
+
+    Raises ValueError as `lag_bytes` does.
+    """
     start = flatten(offsets_in(source_progress, "startOffset"))
     end = flatten(offsets_in(source_progress, "endOffset"))
     lags = lag_bytes(source_progress).values()

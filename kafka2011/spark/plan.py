@@ -47,7 +47,7 @@ class ReplacedLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedOffsets:
-    """What a batch would read now, as fixed offsets.
+    """Holds what a batch would read now, as fixed offsets.
 
     The last three are of reads that go on `after` stored offsets: partitions whose brokers are away, which have empty
     ranges; what was removed from logs before it was read, each range of which ends where that partition's range
@@ -61,17 +61,17 @@ class ResolvedOffsets:
 
     @property
     def starting_offsets(self) -> str:
-        """The value for startingOffsets."""
+        """Return the value for startingOffsets."""
         return to_json({offset_range.topic_partition: offset_range.start for offset_range in self.ranges})
 
     @property
     def ending_offsets(self) -> str:
-        """The value for endingOffsets, for `commit_offsets`, and for startingOffsets of the next read."""
+        """Return the value for endingOffsets, for `commit_offsets`, and for startingOffsets of the next read."""
         return to_json({offset_range.topic_partition: offset_range.end for offset_range in self.ranges})
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes of the logs it spans."""
+        """Return how many bytes of the logs the batch reads."""
         return sum(offset_range.size_bytes for offset_range in self.ranges)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def present_lag_bytes(
     options: Mapping[str, object], source_progress: Mapping[str, Any]
 ) -> dict[TopicPartition, int | None]:
-    """Ask brokers where logs end now, and return how many bytes of each partition's log the query had not read.
+    """Request the ends of the logs from brokers, and return how many bytes of each the query has not read.
 
     `options` are those of the stream, and `source_progress` is one entry of `query.lastProgress["sources"]`: during a
     long micro-batch, and once the query has stopped, what it says of the ends is old. None where a broker does not

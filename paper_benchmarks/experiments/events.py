@@ -14,7 +14,7 @@ from fastavro import schemaless_reader, schemaless_writer
 
 from kafka2011.collect.access_log import page_view
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, EventEncoder, read_stamps
-from kafka2011.events.generate import Profile, generate
+from kafka2011.events.generate import Profile, synthetic_events
 from kafka2011.events.schemas import KnownSchemas, event_schema
 from kafka2011.events.types import EVENT_TYPES, PAGE_VIEW
 from kafka2011.message.compression import Codec
@@ -76,7 +76,7 @@ def works(count: int) -> dict[str, Callable[[], object]]:
         **{f"pack-{codec.name.lower()}": partial(_pack, sets, codec) for codec in _CODECS},
         **{f"unpack-{codec.name.lower()}": partial(_unpack, packed[codec]) for codec in _CODECS},
         "access-log": lambda: [page_view(_LINE) for _ in range(count)],
-        "generate": lambda: list(islice(generate(Profile(rate=10_000)), count)),
+        "generate": lambda: list(islice(synthetic_events(Profile(rate=10_000)), count)),
     }
 
 

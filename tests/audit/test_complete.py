@@ -7,7 +7,7 @@ import io
 import pytest
 
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.complete import Complete, complete
+from kafka2011.audit.complete import Complete, watermark
 from kafka2011.audit.progress import Instance, Progress
 from kafka2011.audit.received import ReceivedReports
 from kafka2011.audit.scan import AuditScan, Rules, Unknown
@@ -48,7 +48,7 @@ class Known:
     def complete(self, at_ms: int, before_ms: int | None = None, *faults: str) -> Complete | None:
         scan = AuditScan(at_ms=at_ms, faults=faults)
         options = {"read_ms": at_ms, "from_ms": before_ms, "before_ms": before_ms}
-        return complete(self.ledger, self.received, TOPIC, "load", scan, **options, rules=RULES)
+        return watermark(self.ledger, self.received, TOPIC, "load", scan, **options, rules=RULES)
 
 
 def through(found: Complete | None) -> tuple[int | None, int]:
@@ -118,5 +118,5 @@ def test_what_was_removed_before_it_was_read_is_not_missing() -> None:
     """Reports of a window go one by one: of its loader they may have gone first."""
     known = Known(producer=[FIRST, SECOND, THIRD], load=[SECOND])
     scan = AuditScan(at_ms=1000, since_ms=10)
-    found = complete(known.ledger, known.received, TOPIC, "load", scan, read_ms=1000, rules=RULES)
+    found = watermark(known.ledger, known.received, TOPIC, "load", scan, read_ms=1000, rules=RULES)
     assert through(found) == (20, 1)

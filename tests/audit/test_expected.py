@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from kafka2011.audit.compare import Ledger, TierCount
-from kafka2011.audit.complete import complete
+from kafka2011.audit.complete import watermark
 from kafka2011.audit.expected import ExpectedReports, Heard
 from kafka2011.audit.observed import observe
 from kafka2011.audit.pipeline import Pipeline, PipelineError
@@ -231,7 +231,7 @@ def test_a_load_is_complete_only_if_all_before_it_have_reported(world: World) ->
     """It asks before it has reported itself."""
 
     def through(world: World) -> int | None:
-        found = complete(world.ledger, world.received, "views", "warehouse", SCAN, read_ms=90, rules=RULES)
+        found = watermark(world.ledger, world.received, "views", "warehouse", SCAN, read_ms=90, rules=RULES)
         assert found is not None
         return found.through_ms
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka2011.events.codec import EventEncoder
-from kafka2011.events.generate import Generated, Profile, generate
+from kafka2011.events.generate import Generated, Profile, synthetic_events
 from kafka2011.events.machine import Machine
 from kafka2011.events.schemas import KnownSchemas
 from kafka2011.events.types import EVENT_TYPES
@@ -20,7 +20,7 @@ BUSY = Profile(rate=500, users=200, seed=7)
 @pytest.fixture(scope="module")
 def stream() -> list[Generated]:
     """Make a minute of a busy site."""
-    return list(generate(BUSY, 60))
+    return list(synthetic_events(BUSY, 60))
 
 
 def of_topic(stream: list[Generated], topic: str) -> list[dict[str, Any]]:
@@ -29,22 +29,23 @@ def of_topic(stream: list[Generated], topic: str) -> list[dict[str, Any]]:
 
 def test_a_seed_gives_the_same_events(stream: list[Generated]) -> None:
     """To the last byte, in this process and in any other; another seed gives others."""
-    assert list(generate(BUSY, 60)) == stream
+    assert list(synthetic_events(BUSY, 60)) == stream
     ids = {event["id"] for _, _, event in stream}
-    assert not ids & {event["id"] for _, _, event in generate(Profile(rate=500, users=200, seed=8), 60)}
+    assert not ids & {event["id"] for _, _, event in synthetic_events(Profile(rate=500, users=200, seed=8), 60)}
 
 
 def test_more_seconds_go_on_where_fewer_end() -> None:
     """What happens is the same; only what was late is no longer published at the end."""
     few, more = (
-        sorted(generate(Profile(seed=1, late=0, repeated=0), seconds), key=lambda each: each.at_s) for seconds in (5, 9)
+        sorted(synthetic_events(Profile(seed=1, late=0, repeated=0), seconds), key=lambda each: each.at_s)
+        for seconds in (5, 9)
     )
     assert more[: len(few)] == few
 
 
 def test_an_endless_stream_gives_events_as_they_are_asked_for() -> None:
     """Without making all of it first."""
-    assert len(list(islice(generate(BUSY), 2000))) == 2000
+    assert len(list(islice(synthetic_events(BUSY), 2000))) == 2000
 
 
 def test_every_event_fits_its_schema(stream: list[Generated]) -> None:
@@ -65,7 +66,7 @@ def test_events_come_in_the_order_in_which_they_are_published(stream: list[Gener
 def test_the_rate_is_the_mean_of_a_day_and_follows_its_rhythm() -> None:
     """More in the first half of the day than in the second."""
     profile = Profile(rate=200, seed=3, day_s=60, late=0, repeated=0)
-    at_s = [at for at, topic, _ in generate(profile, 60) if topic != "server_stats"]
+    at_s = [at for at, topic, _ in synthetic_events(profile, 60) if topic != "server_stats"]
     assert len(at_s) == pytest.approx(200 * 60, rel=0.05)
     first = sum(at < 30 for at in at_s)
     assert first / len(at_s) == pytest.approx(0.5 + 0.6 / 3.1416, abs=0.03)
@@ -74,7 +75,7 @@ def test_the_rate_is_the_mean_of_a_day_and_follows_its_rhythm() -> None:
 def test_late_events_happened_before_and_repeated_ones_have_one_id() -> None:
     """At the rates that were asked for."""
     profile = Profile(rate=500, seed=5, late=0.1, repeated=0.05)
-    stream = list(generate(profile, 60))
+    stream = list(synthetic_events(profile, 60))
     late = [each for each in stream if each.at_s - (each.event["time"] - profile.start_us) / 1e6 > 1e-5]
     by_id = Counter(event["id"] for _, _, event in stream)
     repeats = sum(by_id.values()) - len(by_id)
@@ -88,7 +89,7 @@ def test_late_events_happened_before_and_repeated_ones_have_one_id() -> None:
 
 def test_without_late_and_repeated_events_there_are_none() -> None:
     """Each is published once, when it happens."""
-    stream = list(generate(Profile(seed=5, late=0, repeated=0), 30))
+    stream = list(synthetic_events(Profile(seed=5, late=0, repeated=0), 30))
     assert max(Counter(event["id"] for _, _, event in stream).values()) == 1
     assert all(at_s == pytest.approx((event["time"] - BUSY.start_us) / 1e6, abs=1e-5) for at_s, _, event in stream)
 

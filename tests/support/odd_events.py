@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from kafka2011.collect.access_log import page_view
-from kafka2011.events.generate import Profile, generate
+from kafka2011.events.generate import Profile, synthetic_events
 
 MIDNIGHT_US = 1_307_836_800_000_000
 """2011-06-12, 00:00 UTC."""
@@ -31,7 +31,7 @@ def odd_events(seed: int) -> Events:
     """Return events of three days, in the order of publication; some come twice, and some a day late."""
     rng = random.Random(f"odd {seed}")  # apart from the generator's, or ids would be the same
     profile = Profile(rate=20, users=30, seed=seed, start_us=MIDNIGHT_US - 10_000_000, late=0.05, repeated=0.05)
-    events: Events = [(each.topic, each.event) for each in generate(profile, 30)]
+    events: Events = [(each.topic, each.event) for each in synthetic_events(profile, 30)]
     for _ in range(150):
         at_us = (
             MIDNIGHT_US + rng.choice((-1, 0, 1)) * DAY_US + rng.choice((rng.randrange(DAY_US), rng.randrange(10**9)))

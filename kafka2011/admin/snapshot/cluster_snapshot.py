@@ -30,7 +30,7 @@ class LogOffsets(NamedTuple):
 
 
 class PartitionEnds(NamedTuple):
-    """A partition, its broker, its first offset and its flushed end; None for what is not known."""
+    """Describes a partition: its broker, its first offset and its flushed end; None: not known."""
 
     where: TopicPartition
     broker: Broker | None
@@ -86,7 +86,7 @@ class Pace:
 
 
 class GroupPartition(NamedTuple):
-    """One partition as a group sees it. None: nobody, nothing committed, or no broker that answers."""
+    """Describes one partition as a group sees it; None: no owner, nothing committed, or no broker that answers."""
 
     where: TopicPartition
     owner: str | None
@@ -102,16 +102,16 @@ class GroupPartition(NamedTuple):
 
     @property
     def lag_bytes(self) -> int | None:
-        """How much is flushed and not committed as consumed, in bytes of the log."""
+        """Return how many bytes of the log are flushed and not committed as consumed."""
         return None if self.committed is None or self.end is None else self.end - self.committed
 
     @property
     def lag_s(self) -> float | None:
-        """About how many seconds the group is behind."""
+        """Return about how many seconds the group lags."""
         return None if self.pace is None else self.pace.lag_s
 
     def columns(self) -> dict[str, object]:
-        """Return what commands and the console show of it."""
+        """Return the fields that commands and the console show."""
         columns: dict[str, object] = {
             "partition": str(self.where),
             "owner": self.owner,

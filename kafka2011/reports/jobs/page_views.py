@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def page_views(views: DataFrame) -> DataFrame:
-    """Return `date`, `hour`, `page`, `views`, `response_bytes`.
+    """Return how often each page was viewed: `date`, `hour`, `page`, `views`, `response_bytes`.
 
-    A page is an address without its query; null where there is no address.
+    `views` are page views as `dated` returns them.
     """
     return (
         views.withColumn("page", page())

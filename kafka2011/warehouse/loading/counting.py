@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, Self, cast
 
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.complete import complete
+from kafka2011.audit.complete import watermark
 from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.reader import AuditReader, has_audit
 from kafka2011.audit.received import ReceivedReports
@@ -287,7 +287,7 @@ class LoadAccount:
         commit = None if self._commit is None else ListedCommit(self._commit.number, self._commit.attempt)
         holder = audit.reporter.holder
         self._received.add(as_committed(tables, holder, self._table_id, self._line, commit, self._scan))
-        completeness = complete(
+        completeness = watermark(
             self._ledger,
             self._received,
             audit.topic,

@@ -39,7 +39,7 @@ _DEFAULTS = {"kafkaConsumer.pollTimeoutMs": 30_000, "fetchOffset.numRetries": 5}
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
-    """How topics are loaded; the same for each topic of a run.
+    """Describes how topics are loaded; the same for each topic of a run.
 
     `restart_replaced`: load partitions whose log is not the one that was loaded from its beginning, instead of
     refusing. `group`: where offsets are committed afterwards, for monitoring. `tier`: the name of this tier of the
@@ -74,11 +74,11 @@ class LoadSettings:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of rows a task holds before it writes them as files, each of one day."""
+        """Return how many bytes of rows a task holds before it writes them as files, one for each day."""
         return min(HELD_BYTES, self.target_file_bytes * _HELD_PER_WRITTEN)
 
     def connect(self) -> ZkClient:
-        """Open a session, which any load may use. Raises ZkError."""
+        """Open a session with ZooKeeper, which any load may use. Raises ZkError."""
         options = self.read_options("any")
         return connect(self.zk_connect, options.zk_sessiontimeout_ms, options.zk_connectiontimeout_ms)
 

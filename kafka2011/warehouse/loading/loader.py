@@ -211,11 +211,12 @@ def load(
     master: str | None = None,
     **settings: Any,
 ) -> list[Loaded]:
-    """Load topics into their tables, each from where its last load ended up to now; return what was loaded.
+    """Load topics into their tables, each from where its last load ended to its present end; return what was loaded.
 
-    `settings` are those of `LoadSettings`. Without `spark` it is a session of our own, in the Spark that runs, or in
-    one that is started here for a `master`; of the master `none`, processes of this machine do the work. All topics are
-    tried; then the first error is raised, a KafkaError: of the topics that failed nothing is loaded.
+    `warehouse` is the directory or URL of the tables, and `settings` are those of `LoadSettings`. Without `spark`, the
+    session of the running Spark is used, or one is started for `master`; with the master `none`, processes of this
+    machine load. All topics are tried; then the first error is raised, a KafkaError. Nothing is loaded of a topic that
+    failed.
     """
     check_reachable(warehouse)
     read = LoadSettings(zk_connect=zk_connect, **settings)

@@ -81,7 +81,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What one load of a topic did; `number` is None when there was nothing to load."""
+    """Tells what one load of a topic did; `number` is None when there was nothing to load."""
 
     topic: str
     number: int | None = None
@@ -95,7 +95,7 @@ class Loaded:
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
+        """Return the same as values that JSON can hold."""
         away = [partition.znode_name for partition in self.away]
         fields = {**asdict(self), "seconds": round(self.seconds, 3), "away": away}
         del fields["offsets"]

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def open_table(warehouse: str | Path, topic: str) -> ds.Dataset:
-    """Return the rows of a topic's table at this moment, with all columns that it ever had.
+    """Return the rows that a topic's table has now, with all columns that it ever had.
+
+    `warehouse` is the directory or URL of the tables.
 
     `topic` may be the name of a rebuilt table too. Rows from before a column was there have null in it. A filter on
     `date` (date32) or `time` reads only what it must. Later loads are not in it: open it again. What a compaction

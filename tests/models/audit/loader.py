@@ -11,7 +11,7 @@ import numpy as np
 
 from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.audit.compare import Ledger
-from kafka2011.audit.complete import complete
+from kafka2011.audit.complete import watermark
 from kafka2011.audit.counts_file import reports_of
 from kafka2011.audit.progress_report import ProgressReport
 from kafka2011.audit.received import ReceivedReports
@@ -255,7 +255,7 @@ class Loaders:
         listed = ListedCommit(commit.number, commit.attempt)
         received.add(as_committed(received.tables_of(VIEWS, TIER), holder, table.id, line, listed, scan))
         options: dict[str, Any] = {"from_ms": from_ms, "before_ms": before_ms, "rules": self._world.rules}
-        said = complete(ledger, received, VIEWS, TIER, scan, read_ms=read_ms, **options)
+        said = watermark(ledger, received, VIEWS, TIER, scan, read_ms=read_ms, **options)
         self.newest = said or self.newest
         return said
 
