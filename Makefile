@@ -122,8 +122,13 @@ release: setup-test ## make dist/ for a package index: wheels that need no compi
 	@.venv/bin/auditwheel show dist/*x86_64.whl && .venv/bin/auditwheel show dist/*aarch64.whl
 
 .PHONY: docs
-docs: setup-test ## write the tables of settings and commands into docs/ again
-	@$(PYTHON) scripts/update_docs.py
+docs: setup-test ## write the generated parts of docs/ again: commands, settings, metrics, public names, drawings
+	@$(PYTHON) -m scripts.update_docs
+
+.PHONY: site
+site: setup-test ## build build/site: these documents as pages with search, and the reference of the Python API
+	@$(PYTHON) -m sphinx -c docs -b html -d build/site-cache -n -W --keep-going -q . build/site
+	@echo "build/site/index.html"
 
 .PHONY: setup-local setup-quick setup-demo setup-test setup-bench
 setup-local setup-quick setup-demo setup-test setup-bench: setup-%:

@@ -6,6 +6,12 @@ and examples import from nowhere else, and another one that every name is docume
 
 from __future__ import annotations
 
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PUBLIC_MODULES = {
     "kafka2011": "Producers, consumers, administration, settings, errors",
     "kafka2011.aio": "Clients for asyncio",
@@ -67,3 +73,39 @@ SHOWN_MEMBERS: dict[str, tuple[str, ...]] = {
     "kafka2011.audit.ReceivedReports": ("add", "topics"),
 }
 """The public members of classes that also have some for other parts of the package; all members of the others."""
+
+CONSTANTS = {
+    "kafka2011.ANY_PARTITION": "In a produce request, lets the broker pick a partition at random.",
+    "kafka2011.EARLIEST": "As a time in an offsets request, means the start of the oldest segment.",
+    "kafka2011.LATEST": "As a time in an offsets request, means the flushed end of the log.",
+    "kafka2011.collect.DEFAULTS": "Default settings of a collector's producer, which is asynchronous and confirms.",
+}
+"""Public values that are neither classes nor functions, and their descriptions."""
+
+
+class PublicName(NamedTuple):
+    """Something public that is called or read: its full name, and itself."""
+
+    path: str
+    value: Any
+
+    @property
+    def doc(self) -> str:
+        """Its docstring; of a class, the class's own."""
+        return (self.value.__doc__ if inspect.isclass(self.value) else inspect.getdoc(self.value)) or ""
+
+
+def is_constructed(path: str) -> bool:
+    """Say whether applications make objects of the class with this full name."""
+    return path not in RETURNED and SHOWN_MEMBERS.get(path) != ()
+
+
+def members_of(path: str, owner: type) -> Iterator[PublicName]:
+    """Yield the public methods and properties that a class defines itself."""
+    shown = SHOWN_MEMBERS.get(path)
+    for name, member in vars(owner).items():
+        if name.startswith("_") or name in HIDDEN_MEMBERS or (shown is not None and name not in shown):
+            continue
+        called = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if isinstance(called, property) or inspect.isfunction(called):
+            yield PublicName(f"{path}.{name}", called)

@@ -6,6 +6,7 @@ They are between marks such as `<!-- settings -->` and the matching end mark. A 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
+from scripts.drawings import disk_examples, wire_examples, znode_example
+from scripts.public_names import CONSTANTS, PUBLIC_MODULES, PublicName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,6 +105,20 @@ def render_commands() -> str:
     return "\n\n".join(_command_section(command, context) for command, context in leaf_commands())
 
 
+def render_public_names() -> str:
+    """Return a table for each public module: name and what it is for."""
+    return "\n\n".join(_names_table(module, purpose) for module, purpose in PUBLIC_MODULES.items())
+
+
+def _names_table(module: str, purpose: str) -> str:
+    lines = [f"## `{module}`", "", f"{purpose}.", "", "| name | |", "|---|---|"]
+    for name in import_module(module).__all__:
+        path = f"{module}.{name}"
+        doc = CONSTANTS.get(path) or PublicName(path, getattr(import_module(module), name)).doc
+        lines.append(f"| `{name}` | {_cell(doc.partition(chr(10))[0])} |")
+    return "\n".join(lines)
+
+
 def leaf_commands() -> Iterator[tuple[click.Command, click.Context]]:
     """Yield every command that does something by itself, with a context that knows its full name."""
     pending: list[tuple[click.Command, click.Context]] = [(cli, click.Context(cli, info_name=PROGRAM))]
@@ -145,6 +162,10 @@ def generated() -> dict[str, tuple[str, str]]:
         "reference/metrics.md": ("metrics", render_metrics()),
         "reference/settings.md": ("settings", render_settings()),
         "how-to/spark.md": ("Spark options", render_spark_options()),
+        "reference/api.md": ("public names", render_public_names()),
+        "reference/disk.md": ("disk examples", disk_examples()),
+        "reference/wire.md": ("wire examples", wire_examples()),
+        "reference/znodes.md": ("znode example", znode_example()),
     }
 
 

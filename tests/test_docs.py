@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -16,40 +14,28 @@ from kafka2011.mirror.source import CHOSEN as CHOSEN_OF_CONSUMERS
 from kafka2011.mirror.target import CHOSEN as CHOSEN_OF_PRODUCER
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS
 from paper_benchmarks.report.claims import CLAIMS
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from scripts import update_docs
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("update_docs", ROOT / "scripts" / "update_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def read(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_tables_are_those_of_the_code(script: ModuleType) -> None:
+def test_tables_are_those_of_the_code() -> None:
     """The documents hold exactly the tables that `make docs` would write."""
-    for file, (name, text) in script.generated().items():
+    for file, (name, text) in update_docs.generated().items():
         assert text in read(file)
-        assert script.updated(read(file), name, text) == read(file)
+        assert update_docs.updated(read(file), name, text) == read(file)
 
 
-def test_every_command_and_option_is_named(script: ModuleType) -> None:
+def test_every_command_and_option_is_named() -> None:
     """No command and no option is missing, however the tables are made."""
     commands = read("reference/commands.md")
-    for command, context in script.leaf_commands():
+    for command, context in update_docs.leaf_commands():
         start = commands.index(f"## `{context.command_path}")
         section = commands[start : commands.find("\n## ", start + 4)]
         for parameter in command.params:
@@ -62,9 +48,9 @@ def test_every_command_and_option_is_named(script: ModuleType) -> None:
                 assert parameter.make_metavar(context) in section
 
 
-def test_every_setting_is_named(script: ModuleType) -> None:
+def test_every_setting_is_named() -> None:
     """Each key stands in a table of its component."""
-    for component, (title, _) in script.PARTS.items():
+    for component, (title, _) in update_docs.PARTS.items():
         section = read("reference/settings.md").split(f"## {title}\n")[1].split("\n## ")[0]
         for item in component.settings():
             assert f"| `{item.key}` |" in section

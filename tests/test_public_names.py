@@ -7,11 +7,11 @@ import enum
 import importlib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.public_names import HIDDEN_MEMBERS, PUBLIC_MODULES, RETURNED, SHOWN_MEMBERS
+from scripts.public_names import CONSTANTS, PUBLIC_MODULES, SHOWN_MEMBERS, PublicName, is_constructed, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,38 +53,16 @@ _UNITS = re.compile(r"_(?:ms|us|s|bytes|messages)$")
 """The end of a parameter that is a number: its unit."""
 
 
-class Documented(NamedTuple):
-    """Something public that is called or read: its full name, and itself."""
-
-    path: str
-    value: Any
-
-    @property
-    def doc(self) -> str:
-        return (self.value.__doc__ if inspect.isclass(self.value) else inspect.getdoc(self.value)) or ""
-
-
-def members_of(path: str, owner: type) -> Iterator[Documented]:
-    """Yield the public methods and properties that a class defines itself."""
-    shown = SHOWN_MEMBERS.get(path)
-    for name, member in vars(owner).items():
-        if name.startswith("_") or name in HIDDEN_MEMBERS or (shown is not None and name not in shown):
-            continue
-        called = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if isinstance(called, property) or inspect.isfunction(called):
-            yield Documented(f"{path}.{name}", called)
-
-
-def documented() -> Iterator[Documented]:
+def documented() -> Iterator[PublicName]:
     """Yield all classes and functions of the public modules, and the members of the classes."""
     for module in PUBLIC_MODULES:
         for name in importlib.import_module(module).__all__:
             value = getattr(importlib.import_module(module), name)
             if inspect.isclass(value):
-                yield Documented(f"{module}.{name}", value)
+                yield PublicName(f"{module}.{name}", value)
                 yield from members_of(f"{module}.{name}", value)
             elif callable(value):
-                yield Documented(f"{module}.{name}", value)
+                yield PublicName(f"{module}.{name}", value)
 
 
 DOCUMENTED = sorted(documented(), key=lambda item: item.path)
@@ -109,7 +87,7 @@ def test_each_name_has_one_place() -> None:
 
 
 @pytest.mark.parametrize("item", DOCUMENTED, ids=lambda item: item.path)
-def test_a_docstring_begins_with_a_sentence(item: Documented) -> None:
+def test_a_docstring_begins_with_a_sentence(item: PublicName) -> None:
     """Its first line begins with a verb and ends with a full stop, or with a colon before an example."""
     first, *_ = item.doc.splitlines() or [""]
     assert _VERBS.match(first), first
@@ -140,11 +118,22 @@ def is_plain_class(value: object) -> bool:
     [item for item in DOCUMENTED if not isinstance(item.value, property) and not is_plain_class(item.value)],
     ids=lambda item: item.path,
 )
-def test_parameters_are_explained(item: Documented) -> None:
+def test_parameters_are_explained(item: PublicName) -> None:
     """Each parameter is named in the docstring, has its unit in its name, or is one of the field's words."""
-    if item.path in RETURNED or SHOWN_MEMBERS.get(item.path) == () or item.path.startswith(FIXTURES):
+    if not is_constructed(item.path) or item.path.startswith(FIXTURES):
         return
     for parameter in parameters_of(item.value):
         name = parameter.name
         said = re.search(rf"\b{re.escape(name)}\b", item.doc) or name in _PLAIN or _UNITS.search(name)
         assert said, f"{item.path} does not explain {name}"
+
+
+def test_constants_are_described() -> None:
+    """What is neither a class nor a function has a line in the list of constants, and nothing else has."""
+    constants = {
+        f"{module}.{name}"
+        for module in PUBLIC_MODULES
+        for name in importlib.import_module(module).__all__
+        if not callable(getattr(importlib.import_module(module), name))
+    }
+    assert constants == set(CONSTANTS)
