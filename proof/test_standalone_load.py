@@ -80,9 +80,8 @@ class Cluster:
         kept = {key: value for key, value in os.environ.items() if "PYTHON" not in key and "SPARK" not in key}
         spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"}
         self._environment = {**kept, **spark, "PATH": ":".join(path)}
-        section = (
-            (ROOT / "docs" / "how-to" / "load.md").read_text().split("\n## Load on a Spark cluster")[1].split("\n## ")[0]
-        )
+        page = (ROOT / "docs" / "how-to" / "load.md").read_text()
+        section = page.split("\n## Load on a Spark cluster")[1].split("\n## ")[0]
         pack, self._submit = re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE)[0].split("\n\n")
         done = self._typed(pack)
         _, said = done.communicate(timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What becomes of a table when its topic's schema changes: each row of the table in docs/reference/schema-changes.md."""
+"""What becomes of a table when its topic's schema changes: each row of docs/reference/schema-changes.md."""
 
 from __future__ import annotations
 
