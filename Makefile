@@ -11,10 +11,11 @@ PROFILES := demo grow tools balancer pipeline replicated secure monitoring ui # 
 
 .PHONY: help
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^##@ /\n/p; s/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
+##@ Try it
 .PHONY: demo
-demo: setup-$(if $(filter quick,$(DEMO)),quick,demo) ## have FILE=path, or made-up events, pass through every tier, and account for them (DEMO=quick: without Spark)
+demo: setup-$(if $(filter quick,$(DEMO)),quick,demo) ## have FILE=path, or synthetic events, pass through every tier, and account for them (DEMO=quick: without Spark)
 	@$(PYTHON) -m kafka2011 demo --tiers $(if $(filter quick,$(DEMO)),quick,all) $${FILE:+--file "$$FILE"} --report build/demo/report
 
 .PHONY: up
@@ -32,6 +33,11 @@ images: ## build the image of brokers and tools, and where no registry answers, 
 .PHONY: wheels
 wheels: setup-local ## fill build/wheels, to build the image without a network (EXTRA=spark: for the Spark image too)
 	@scripts/wheels.sh $(EXTRA)
+
+##@ Check a change
+.PHONY: quick
+quick: setup-test ## lint, types, and the unit tests nearest to what differs from the main branch, in a minute
+	@$(PYTHON) -m scripts.quick
 
 .PHONY: test
 test: lint types contracts unit integration ## check and test everything
@@ -57,25 +63,22 @@ contracts: setup-test ## import-linter: which module may import which
 	@echo "== import contracts"
 	@.venv/bin/lint-imports --no-cache
 
-.PHONY: quick
-quick: setup-test ## lint, types, and the unit tests nearest to what differs from the main branch, in a minute
-	@$(PYTHON) -m scripts.quick
-
 .PHONY: unit
 unit: setup-test ## tests without ZooKeeper, in seconds
 	@echo "== unit tests"
 	@$(PYTHON) -m pytest tests -n 2 --durations=5
-
-.PHONY: models
-models: setup-test ## search the models of group, log and producer deeper, takes minutes
-	@echo "== models"
-	@MODEL_DEPTH=deep $(PYTHON) -m pytest tests/models --timeout=1800 -s --durations=10
 
 .PHONY: integration
 integration: setup-test ## tests with real ZooKeeper and real processes, three at a time: they mostly wait
 	@echo "== integration tests"
 	@$(PYTHON) -m integration.jvm_archives || echo "no archives of classes could be made: tests start more slowly"
 	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --durations=25
+
+##@ Longer proofs
+.PHONY: models
+models: setup-test ## search the models of group, log and producer deeper, takes minutes
+	@echo "== models"
+	@MODEL_DEPTH=deep $(PYTHON) -m pytest tests/models --timeout=1800 -s --durations=10
 
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more)
@@ -94,6 +97,7 @@ mutants: setup-test ## which small changes of the core, and of a sample of all e
 
 BENCH_SYSTEMS = $(foreach system,$(ONLY),--system $(system))
 
+##@ Measure
 .PHONY: bench
 bench: setup-bench ## the first page of results: all systems side by side, and the paper's reasons, in ten minutes (first `make bench-rivals`; ONLY="kafka2011 redis")
 	@$(PYTHON) -m paper_benchmarks all --only systems,reasons $(BENCH_SYSTEMS) $(BENCH)
@@ -111,6 +115,16 @@ bench-clients: setup-bench ## what a message costs our clients and broker, with 
 bench-rivals: ## install the systems that benchmarks measure beside this one, as Debian packages, their Python clients, and a Spark for Delta's jars
 	@scripts/rivals.sh
 
+##@ Documents and releases
+.PHONY: docs
+docs: setup-test ## write the generated parts of docs/ again: commands, settings, metrics, public names, drawings
+	@$(PYTHON) -m scripts.update_docs
+
+.PHONY: site
+site: setup-test ## build build/site: these documents as pages with search, and the reference of the Python API
+	@$(PYTHON) -m sphinx -c docs -b html -d build/site-cache -n -W --keep-going -q . build/site
+	@echo "build/site/index.html"
+
 .PHONY: dist
 dist: setup-test ## make dist/*.whl and dist/*.tar.gz, to be installed elsewhere; the same bytes from the same sources
 	@$(PYTHON) scripts/make_dist.py dist
@@ -120,15 +134,6 @@ release: setup-test ## make dist/ for a package index: wheels that need no compi
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-input ".[release]"
 	@$(PYTHON) scripts/make_dist.py dist --release
 	@.venv/bin/auditwheel show dist/*x86_64.whl && .venv/bin/auditwheel show dist/*aarch64.whl
-
-.PHONY: docs
-docs: setup-test ## write the generated parts of docs/ again: commands, settings, metrics, public names, drawings
-	@$(PYTHON) -m scripts.update_docs
-
-.PHONY: site
-site: setup-test ## build build/site: these documents as pages with search, and the reference of the Python API
-	@$(PYTHON) -m sphinx -c docs -b html -d build/site-cache -n -W --keep-going -q . build/site
-	@echo "build/site/index.html"
 
 .PHONY: setup-local setup-quick setup-demo setup-test setup-bench
 setup-local setup-quick setup-demo setup-test setup-bench: setup-%:

@@ -36,7 +36,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     """Yield Python code that people copy, with where it stands."""
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for number, block in enumerate(_BLOCK.finditer(path.read_text(encoding="utf-8"))):
-            yield f"{path.relative_to(ROOT)}, block {number}", textwrap.dedent(block[1] + block[2])
+            yield f"{path.relative_to(ROOT)}, block {number}", textwrap.dedent(block[2])
     for path in (ROOT / "examples").rglob("*.py"):
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
