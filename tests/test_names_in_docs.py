@@ -33,8 +33,8 @@ class Taught(NamedTuple):
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    """Yield Python code that people copy, with where it stands."""
-    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+    """Yield Python code that people copy into applications, with where it stands."""
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for number, block in enumerate(_BLOCK.finditer(path.read_text(encoding="utf-8"))):
             yield f"{path.relative_to(ROOT)}, block {number}", textwrap.dedent(block[2])
     for path in (ROOT / "examples").rglob("*.py"):
