@@ -6,15 +6,20 @@ So the ports that the documents name are free, whatever runs on this machine, an
 from __future__ import annotations
 
 import os
+import queue
 import re
 import subprocess
+import threading
+import time
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 OWN_NETWORK = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+_END = "== the block has ended with"
 
 # A new network has a loopback device that is down, and a small system has no `ip` to raise it.
 LOOPBACK_UP = """
@@ -89,6 +94,59 @@ def paste(text: str, python: str, cwd: Path, environ: dict[str, str], timeout_s:
         raise AssertionError(f"not done within {timeout_s:g} s:\n{(error.output or b'').decode()}") from None
     assert done.returncode == 0, done.stdout.decode()
     return done.stdout.decode()
+
+
+class Said(NamedTuple):
+    """What a block printed, and the status that it ended with."""
+
+    text: str
+    status: int
+
+
+class Shell:
+    """A shell in which one block is typed after the other, in a network of its own; a context manager."""
+
+    def __init__(self, python: str, cwd: Path, environ: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [*_unshare(), python, "-c", LOOPBACK_UP, "bash"],
+            cwd=cwd,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._said.put(line.decode())
+
+    def type_in(self, block: str, timeout_s: float) -> Said:
+        """Type a block; return what it printed and its status. Fails if it does not end in time."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f'{block}echo "{_END} $?"\n'.encode())
+        self._process.stdin.flush()
+        deadline_s = time.monotonic() + timeout_s
+        lines: list[str] = []
+        while True:
+            try:
+                line = self._said.get(timeout=max(deadline_s - time.monotonic(), 0))
+            except queue.Empty:
+                raise AssertionError(f"{block}not done within {timeout_s:g} s:\n{''.join(lines)}") from None
+            if line.startswith(_END):
+                return Said("".join(lines), int(line.split()[-1]))
+            lines.append(line)
+
+    def __enter__(self) -> Self:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()  # all that was started in its network ends with it
+        self._reader.join()
+        self._process.__exit__(None, None, None)  # closes the pipes, and waits
 
 
 def _unshare() -> tuple[str, ...]:
