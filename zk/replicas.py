@@ -36,7 +36,8 @@ class Member:
 
     `trouble` says why it can neither lead nor follow, if an operator should know, and `damage` what is damaged on its
     disk, which keeps it from nothing. `seen` is the newest state that its disk knows of, `speaks` has the numbers of
-    the requests of replicas that it answers. Each is empty if it says nothing of that.
+    the requests of replicas that it answers. Each is empty if it says nothing of that. `session` is the ZooKeeper
+    session that made the znode, 0 before it is made; it is not part of the text.
     """
 
     host: str
@@ -47,6 +48,7 @@ class Member:
     seen: str = ""
     damage: str = ""
     speaks: tuple[int, ...] = ()
+    session: int = 0
 
     @property
     def text(self) -> str:
@@ -65,7 +67,7 @@ class Member:
         return json.dumps(document)
 
     @classmethod
-    def from_node(cls, path: str, data: bytes | None) -> Self:
+    def from_node(cls, path: str, data: bytes | None, session: int = 0) -> Self:
         """Read a znode's text. Raises MalformedNode."""
         text = text_from(path, data)
         try:
@@ -79,7 +81,7 @@ class Member:
         are_texts = all(isinstance(it, str) for it in (disk, trouble, seen, damage))
         if not (is_good and are_texts and isinstance(by_tls, bool) and all(type(it) is int for it in speaks)):
             raise MalformedNode(path, text, "not a replica's address")
-        return cls(host, port, disk, by_tls, trouble, seen, damage, speaks)
+        return cls(host, port, disk, by_tls, trouble, seen, damage, speaks, session)
 
 
 class ReplicaNodes(NamedTuple):
@@ -204,7 +206,7 @@ def _members(nodes: Mapping[str, Node]) -> dict[str, Member]:
     by_name: dict[str, Member] = {}
     for name, node in nodes.items():
         try:
-            by_name[name] = Member.from_node(node.path, node.data)
+            by_name[name] = Member.from_node(node.path, node.data, node.owner)
         except MalformedNode:  # who reads the registry finds nobody there; doctor names it
             continue
     return by_name

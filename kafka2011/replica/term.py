@@ -59,6 +59,12 @@ class _Follower:
             self.caught_up_s = self.asked_s
         self.asked_s, self._ends_then = now_s, dict(ends)
 
+    def of_another_session(self, ends: Mapping[TopicPartition, int]) -> _Follower:
+        """Return what is known once it has another session: what it lacks of these ends, if it has said that."""
+        known = _Follower(self.caught_up_s)
+        known.flushed = {where: end for where, end in self.flushed.items() if end < ends.get(where, 0)}
+        return known
+
     def lacks(self, ends: Mapping[TopicPartition, int]) -> bool:
         """Say whether it has said of any partition that it has not fsynced up to this end."""
         return any(end < ends.get(where, 0) for where, end in self.flushed.items())
@@ -97,6 +103,7 @@ class Term:
         self._followers = {each: _Follower(now_s) for each in sorted(state.in_sync) if each != me}
         self._able: frozenset[Replica] | None = None
         self._last_connection: dict[Replica, int] = {}  # of those who went away
+        self._sessions: dict[Replica, int] = {}
 
     def end(self) -> None:
         """Note that the lead is lost: the session has ended, or the state was written by another."""
@@ -271,18 +278,22 @@ class Term:
         """Say whether everyone who may be in in_sync has a partition, with or without messages."""
         return all(self._flushed_by(each, where) >= 0 for each in self._in_sync.counted() if each != self.me)
 
-    def note_members(self, able: Iterable[Replica], alive: Iterable[Replica] | None = None) -> None:
-        """Note who may be in sync, and whose member nodes are there: the same replicas unless that is said.
+    def note_members(self, able: Iterable[Replica], sessions: Mapping[Replica, int] | None = None) -> None:
+        """Note who may be in sync, and the sessions of all member nodes: the same replicas unless that is said.
 
-        What one who is gone has said counts no more: it may come back with another disk.
+        What a replica has said in a session that is over counts no more, but for what it lacks: it may come back with
+        another disk, also between two looks of its leader.
         """
         self._able = frozenset(able)
-        there = self._able if alive is None else frozenset(alive)
-        for replica in self._followers.keys() - there:
+        former, self._sessions = self._sessions, dict.fromkeys(self._able, 0) if sessions is None else dict(sessions)
+        for replica in list(self._followers):
+            session = self._sessions.get(replica)
+            if session is not None and session == former.get(replica, session):
+                continue
             gone = self._followers[replica]
             if gone.connection is not None:
                 self._last_connection[replica] = gone.connection
-                self._followers[replica] = _Follower(gone.caught_up_s)
+                self._followers[replica] = gone.of_another_session(self._readable)
 
     def wanted(self, now_s: float) -> StateWrite | StateRead | None:
         """Return what to do with the state's znode next; exactly one of the methods below is called after that."""

@@ -91,7 +91,7 @@ class LeaderState:
             readable=parts.knowledge.known.readable,
             now_s=now_s,
         )
-        term.note_members(_able(members), members)
+        term.note_members(_able(members), _sessions(members))
         session.lease.renew()
         leading = Leading(
             term,
@@ -124,7 +124,7 @@ class LeaderState:
             raise LeadLostError(f"epoch {state.epoch} has begun, led by {state.leader}")
         if why := self._parts.knowledge.why_too_old(state, nodes.version, members):
             raise LeadLostError(why)
-        term.note_members(_able(members), members)
+        term.note_members(_able(members), _sessions(members))
         self.leading.followers = members.keys() - {self._parts.knowledge.me}
         troubles = {replica: member.trouble for replica, member in members.items() if member.trouble}
         for replica, trouble in troubles.items() - self._troubles.items():
@@ -282,6 +282,10 @@ class LeaderState:
 def members_of(nodes: ReplicaNodes) -> Members:
     """Return the replicas that are alive."""
     return {Replica(name, member.disk): member for name, member in nodes.members.items()}
+
+
+def _sessions(members: Members) -> dict[Replica, int]:
+    return {replica: member.session for replica, member in members.items()}
 
 
 def _able(members: Members) -> frozenset[Replica]:

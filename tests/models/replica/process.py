@@ -177,7 +177,7 @@ class Process:
 
     def _look_as_leader(self, nodes: Nodes) -> None:
         assert self.term is not None
-        self.term.note_members(nodes.seen)
+        self.term.note_members(nodes.seen, nodes.sessions)
 
     def _is_too_old(self, nodes: Nodes) -> bool:
         """Say whether this disk, or a member's, has seen a newer state."""

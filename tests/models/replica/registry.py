@@ -52,6 +52,11 @@ class Nodes:
         """The newest state that each member has seen, as of when it became one."""
         return {replica: seen for replica, _, seen in self.members}
 
+    @property
+    def sessions(self) -> dict[Replica, int]:
+        """The session of each member."""
+        return {replica: session for replica, session, _ in self.members}
+
     def write(self, state: ReplicaState, version: int) -> Nodes:
         """Return them with another state. Raises RefusedError."""
         if version not in {self.version, ANY_VERSION}:

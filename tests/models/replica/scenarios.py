@@ -31,6 +31,7 @@ def _read(follower: Process, leader: Process) -> bool:
     fetch = follower.ask()
     data = None if fetch is None else leader.answer(fetch)
     if fetch is None or data is None:
+        follower.connect_to_leader()  # the connection has ended
         return False
     follower.take(fetch, data)
     return True
@@ -639,6 +640,27 @@ def one_who_went_away_comes_back_with_an_older_disk() -> World:
     return world
 
 
+def one_comes_back_with_an_older_disk_between_two_looks() -> World:
+    """Have its leader see only that another session made its node, which says at first that it has gone back."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    one.die()
+    _put_back(world, one, copy, after_s=0)
+    assert leader.term is not None
+    nodes = world.registry.now
+    leader.term.note_members(nodes.seen.keys() - {one.me}, nodes.sessions)
+    for _ in range(6):
+        leader.write_state()
+        world.registry.go_on()
+    assert one.me not in world.registry.now.state.in_sync
+    _write(world, leader)
+    assert one.me not in world.registry.now.state.in_sync, "it has said nothing since it came back"
+    world.rest()
+    return world
+
+
 def what_a_follower_said_long_ago_counts_no_more() -> World:
     """Have it come back without that, and its leader get no answer to the write that puts it out."""
     world = calm()
@@ -876,4 +898,5 @@ SCENARIOS = {
     "one who knows comes during a takeover": one_who_knows_comes_during_a_takeover,
     "what a follower said long ago counts no more": what_a_follower_said_long_ago_counts_no_more,
     "one who went away comes back with an older disk": one_who_went_away_comes_back_with_an_older_disk,
+    "one comes back with an older disk between two looks": one_comes_back_with_an_older_disk_between_two_looks,
 }

@@ -230,7 +230,7 @@ class World:
         if data is not None:
             self.answers.append((follower, fetch, data))
         elif follower.asked is fetch:
-            follower.asked = None
+            follower.connect_to_leader()  # the connection has ended
 
     def _drop(self) -> None:
         """Have a follower give up its connection, on which a question may still be under way."""
