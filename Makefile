@@ -99,8 +99,12 @@ BENCH_SYSTEMS = $(foreach system,$(ONLY),--system $(system))
 
 ##@ Measure
 .PHONY: bench
-bench: setup-bench ## the first page of results: all systems side by side, and the paper's reasons, in ten minutes (first `make bench-rivals`; ONLY="kafka2011 redis")
+bench: setup-bench ## bursts of all systems side by side, and the paper's reasons, in ten minutes (first `make bench-rivals`; ONLY="kafka2011 redis")
 	@$(PYTHON) -m paper_benchmarks all --only systems,reasons $(BENCH_SYSTEMS) $(BENCH)
+
+.PHONY: bench-long
+bench-long: setup-bench ## the first page of results: all systems in runs of 10 s and longer, about two hours and 12 GB (first `make bench-rivals`; ONLY=...)
+	@$(PYTHON) -m paper_benchmarks systems --size paper $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-paper
 bench-paper: setup-bench ## every experiment, those of the paper at its size: 9 million messages, 20 GB, ten minutes of the pipeline; three hours

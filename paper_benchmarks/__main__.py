@@ -7,13 +7,13 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka2011.errors import KafkaError
-from paper_benchmarks.experiments.catalogue import EXPERIMENTS, experiment
-from paper_benchmarks.experiments.experiment import RESULTS, Bench, Size, choose_kinds, run
+from paper_benchmarks.experiments.catalogue import EXPERIMENTS, document_of, experiment
+from paper_benchmarks.experiments.experiment import LEAST_S, RESULTS, Bench, Size, choose_kinds, run
 from paper_benchmarks.systems.kafka2011 import OWN, KafkaBroker, kind_of
 from paper_benchmarks.systems.kinds import KINDS
 
@@ -64,8 +64,8 @@ class ExperimentGroup(click.Group):
                 raise
             raise click.ClickException(f"{error.name} is missing: pip install -e '.[bench]'") from error
 
-        def callback(size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path) -> None:
-            _measure([cmd_name], size, names, others, data, results)
+        def callback(**options: Any) -> None:
+            _measure([cmd_name], **options)
 
         return click.Command(
             cmd_name, params=list(_OPTIONS), callback=callback, help=f"{title}; docs/how-to/benchmarks.md."
@@ -83,7 +83,20 @@ _OPTIONS = [
         type=click.Choice([size.value for size in Size]),
         default="small",
         show_default=True,
-        help="How much.",
+        help="How much. small: bursts. paper: long runs.",
+    ),
+    click.Option(
+        ["--seconds"],
+        type=click.FloatRange(min=0.1),
+        default=LEAST_S,
+        show_default=True,
+        help="How long a line of systems side by side runs at least at paper size; its bytes go with that.",
+    ),
+    click.Option(
+        ["--rounds"],
+        type=click.IntRange(min=1),
+        show_default="1, 7 or 5, by size",
+        help="How often each line is measured.",
     ),
     click.Option(
         ["--system", "names"],
@@ -115,15 +128,23 @@ _OPTIONS = [
 
 
 def _measure(
-    wanted: Sequence[str], size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path
+    wanted: Sequence[str],
+    *,
+    size: str,
+    seconds: float,
+    rounds: int | None,
+    names: Sequence[str],
+    others: Sequence[str],
+    data: Path,
+    results: Path,
 ) -> None:
     from paper_benchmarks.report.report import default_output, write_report
 
     kinds, left_out = choose_kinds(names, [kind_of(broker) for broker in parse_systems(others)])
-    bench = Bench(Size(size), kinds, left_out, data, lambda step: click.echo(step, err=True))
+    bench = Bench(Size(size), kinds, left_out, data, lambda step: click.echo(step, err=True), seconds, rounds)
     for name in wanted:
         click.echo(f"== {name}", err=True)
-        run(experiment(name), bench, results / f"{name}.json")
+        run(experiment(name), bench, results / f"{document_of(name, Size(size))}.json")
         write_report(results, default_output(results))
     click.echo(f"report: {default_output(results)}")
 
@@ -136,15 +157,13 @@ def _measure(
         click.Option(["--without"], default="", metavar="NAME,NAME", help="Not these experiments."),
     ],
 )
-def _all(
-    size: str, names: Sequence[str], others: Sequence[str], data: Path, results: Path, only: str, without: str
-) -> None:
+def _all(only: str, without: str, **options: Any) -> None:
     """Several experiments one after the other, and the report."""
     wanted = only.split(",") if only else list(EXPERIMENTS)
     left_out = without.split(",") if without else []
     if unknown := [name for name in [*wanted, *left_out] if name not in EXPERIMENTS]:
         raise click.BadParameter(f"{', '.join(unknown)}: there is {', '.join(EXPERIMENTS)}")
-    _measure([name for name in wanted if name not in left_out], size, names, others, data, results)
+    _measure([name for name in wanted if name not in left_out], **options)
 
 
 @cli.command("report")

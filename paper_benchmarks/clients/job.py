@@ -27,17 +27,26 @@ _BUFFER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Send, or read, so many messages of a topic with one of a system's clients, and note the time every so many."""
+    """Send, or read, messages of a topic with one of a system's clients, and note the time every so many."""
 
     do: str
     """`produce` or `consume`."""
     client: str
     topic: str
     messages: int
+    """At least so many; just so many where `seconds` and `most_s` are 0."""
     every: int
+    seconds: float = 0.0
+    """The client goes on for at least so long."""
+    most_s: float = 0.0
+    """It ends after so long, even with fewer messages; 0 for no such limit."""
+    present: int = 0
+    """What the topic has of messages, where a consumer reads them again until it is done; 0: it reads them once."""
     batch: int = 1
     part: bool = False
     """Whether the topic has more messages than a consumer is to read: what comes beyond them does not count."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the client, beside those that it ships with."""
     server: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Any]:
@@ -59,6 +68,17 @@ class Job:
         """The server's."""
         return int(self.server["port"])
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the clock decides when it ends, not the number of messages alone."""
+        return bool(self.seconds or self.most_s)
+
+    def is_done(self, messages: int, elapsed_s: float) -> bool:
+        """Say whether a client that has handled so many messages in so long may end."""
+        if self.most_s and elapsed_s >= self.most_s:
+            return True
+        return messages >= self.messages and elapsed_s >= self.seconds
+
     def sends(self) -> Sequence[Any]:
         """Return what is sent between two points: lists of `batch` payloads, or payloads."""
         if self.batch == 1:
@@ -69,15 +89,15 @@ class Job:
 class Progress:
     """The way of one client to its last message: when it had handled how many.
 
-    A producer takes `chunks()`; a consumer calls `read(count)` for each batch that it got, until `done`.
+    A producer takes `chunks()`; a consumer calls `read(count)` for each batch that it got, until that is False. The
+    clock is read at points only.
     """
 
     def __init__(self, job: Job) -> None:
-        self._total = job.messages
-        self._every = job.every
-        self._part = job.part
-        self._next = min(job.every, job.messages)
+        self._job = job
+        self._next = self._point_after(0)
         self._points: list[tuple[int, float]] = []
+        self._goes_on = True
         self.messages = 0
         self._began_s = 0.0
 
@@ -85,40 +105,47 @@ class Progress:
         """Begin: times count from here."""
         self._began_s = time.perf_counter()
 
+    def wants_more(self, messages: int) -> bool:
+        """Say whether a client that has handed over so many messages by now is to go on."""
+        return not self._job.is_done(messages, time.perf_counter() - self._began_s)
+
     def chunks(self) -> Iterator[int]:
         """Give how many messages to send next, again and again."""
         self.start()
-        while self.messages < self._total:
-            count = min(self._every, self._total - self.messages)
+        while self._goes_on:
+            count = self._next - self.messages
             yield count
             self.messages += count
             self._note()
 
-    @property
-    def left(self) -> int:
-        """How many messages are still to be handled."""
-        return self._total - self.messages
-
     def read(self, count: int) -> bool:
         """Note that so many more were read; return whether there are more to come."""
-        if self._part:
-            count = min(count, self._total - self.messages)
-            if not count:
-                return False
+        if self._job.part:
+            count = min(count, self._job.messages - self.messages)
         self.messages += count
-        if self.messages >= self._next:
+        if self.messages >= self._next and self._goes_on:
             self._note()
-            self._next = min(self.messages + self._every, self._total)
-        return self.messages < self._total
+        return self._goes_on
+
+    def finish(self) -> None:
+        """Note a last point, for messages that were handled after the clock had ended the run."""
+        if self.messages > self._points[-1][0]:
+            self._note()
 
     def facts(self) -> dict[str, Any]:
-        """Return the way for JSON. Raises BenchmarkError when it did not end at the last message."""
-        if self.messages != self._total:
-            raise BenchmarkError(f"{self.messages} messages were handled: there are {self._total}")
-        return {"points": self._points}
+        """Return the way for JSON, to its last point. Raises BenchmarkError when that is not the last message."""
+        if not self._job.is_timed and self.messages != self._job.messages:
+            raise BenchmarkError(f"{self.messages} messages were handled: there are {self._job.messages}")
+        return {"messages": self._points[-1][0], "points": self._points}
+
+    def _point_after(self, messages: int) -> int:
+        following = messages + self._job.every
+        return following if self._job.is_timed else min(following, self._job.messages)
 
     def _note(self) -> None:
         self._points.append((self.messages, time.perf_counter() - self._began_s))
+        self._goes_on = not self._job.is_done(*self._points[-1])
+        self._next = self._point_after(self.messages)
 
 
 def sending(
@@ -140,14 +167,24 @@ def sending(
     return run
 
 
-def polling(job: Job, fetch: Callable[[], int]) -> Work:
-    """Return the work of a consumer that fetches: `fetch` returns how many messages it got."""
+def polling(job: Job, fetch: Callable[[int], int], rewind: Callable[[], object] = lambda: None) -> Work:
+    """Return the work of a consumer that fetches.
+
+    `fetch` gets how many messages it may return at most, and returns how many it got. `rewind` goes back to the
+    beginning of the topic, which is read again where the job says so.
+    """
     progress = Progress(job)
 
     def run() -> Mapping[str, Any]:
+        present = left = job.present or job.messages
         progress.start()
-        while progress.read(fetch()):
-            pass
+        while progress.read(count := fetch(left)):
+            left -= count
+            if left < 0:
+                raise BenchmarkError(f"{job.topic} gives {-left} messages more than the {present} that it has")
+            if not left:
+                rewind()
+                left = present
         return progress.facts()
 
     return run

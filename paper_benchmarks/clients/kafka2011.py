@@ -19,7 +19,7 @@ from paper_benchmarks.clients.job import Job, Progress, connection_of, polling, 
 from paper_benchmarks.measuring.payloads import FETCH_BYTES, STORED_BYTES, batches, payloads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafka2011.consumer.stream import MessageStream
     from paper_benchmarks.clients.job import Prepared
@@ -67,16 +67,18 @@ def _sync_magic_0(job: Job) -> Prepared:
 
 
 def _producer(job: Job, kind: str, *, confirm: bool) -> Producer:
-    config = {"producer.type": kind, "confirm": confirm, "broker.list": f"0:{job.host}:{job.port}"}
+    config = {"producer.type": kind, "confirm": confirm, "broker.list": f"0:{job.host}:{job.port}", **job.settings}
     return Producer(config, info=OnePartition([Broker(0, job.host, job.port)]))
 
 
 @contextmanager
-def _async(job: Job) -> Prepared:
-    with _producer(job, "async", confirm=job.client == "async-confirmed") as producer:
+def _through_producer(job: Job) -> Prepared:
+    kind = "sync" if job.client == "producer" else "async"
+    with _producer(job, kind, confirm=job.client == "async-confirmed") as producer:
         topic, progress, sends = job.topic, Progress(job), job.sends()
         producer.send(topic, payloads(_WARM_MESSAGES))
-        producer.flush()
+        if kind == "async":
+            producer.flush()
 
         def run() -> Mapping[str, Any]:
             for count in progress.chunks():
@@ -112,7 +114,7 @@ def _raw_producer(job: Job) -> Prepared:
                 pass
 
         run = sending(job, connection.sendall, finish, [frame] * (job.every // job.batch), job.batch)
-        yield {"sent_bytes": job.messages // job.batch * len(frame)}, run
+        yield {}, run
 
 
 # Consumers -----------------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ def _simple(job: Job) -> Prepared:
         offset = 0
         list(consumer.fetch(job.topic, 0, 0, FETCH_BYTES))
 
-        def fetch() -> int:
+        def fetch(_left: int) -> int:
             nonlocal offset
             messages = 0
             while not messages:
@@ -133,45 +135,48 @@ def _simple(job: Job) -> Prepared:
             offset = message.next_offset
             return messages
 
-        yield {}, polling(job, fetch)
+        def rewind() -> None:
+            nonlocal offset
+            offset = 0
+
+        yield {}, polling(job, fetch, rewind)
 
 
 @contextmanager
 def _simple_columns(job: Job) -> Prepared:
     """Read the log as record batches, from its beginning to its end."""
     with SimpleConsumer(job.host, job.port) as consumer:
-        progress = Progress(job)
         next(consumer.fetch(job.topic, 0, 0, FETCH_BYTES).arrow())
+        batches = consumer.arrow(job.topic, 0, 0, FETCH_BYTES)
 
-        def run() -> Mapping[str, Any]:
-            progress.start()
-            for batch in consumer.arrow(job.topic, 0, 0, FETCH_BYTES):
-                if not progress.read(batch.num_rows):
-                    break
-            return progress.facts()
+        def fetch(_left: int) -> int:
+            return int(next(batches).num_rows)
 
-        yield {}, run
+        def rewind() -> None:
+            nonlocal batches
+            batches = consumer.arrow(job.topic, 0, 0, FETCH_BYTES)
+
+        yield {}, polling(job, fetch, rewind)
 
 
-def _one_by_one(stream: MessageStream, progress: Progress, every: int) -> None:
-    more = True
-    while more:
+def _one_by_one(stream: MessageStream, every: int) -> Callable[[int], int]:
+    def fetch(left: int) -> int:
         count = 0
-        for _ in islice(stream, min(every, progress.left)):
+        for _ in islice(stream, min(every, left)):
             count += 1
-        more = progress.read(count)
+        return count
+
+    return fetch
 
 
-def _in_lists(stream: MessageStream, progress: Progress, _every: int) -> None:
-    for messages in stream.batches():
-        if not progress.read(len(messages)):
-            break
+def _in_lists(stream: MessageStream, _every: int) -> Callable[[int], int]:
+    several = stream.batches()
+    return lambda _left: len(next(several))
 
 
-def _in_columns(stream: MessageStream, progress: Progress, _every: int) -> None:
-    for batch in stream.arrow():
-        if not progress.read(batch.num_rows):
-            break
+def _in_columns(stream: MessageStream, _every: int) -> Callable[[int], int]:
+    several = stream.arrow()
+    return lambda _left: int(next(several).num_rows)
 
 
 _WAYS = {"batches": _in_lists, "columns": _in_columns, "stream": _one_by_one}
@@ -181,9 +186,8 @@ _WAYS = {"batches": _in_lists, "columns": _in_columns, "stream": _one_by_one}
 def _stream(job: Job) -> Prepared:
     """Own the partition, read something of it, and go back to its beginning when told to."""
     # A group of its own: one that has read the topic already may have committed its end, and would wait there.
-    config = {"zk.connect": job.server["zk_connect"], "groupid": secrets.token_hex(4), "fetch.size": FETCH_BYTES}
+    config = {"zk.connect": job.server["zk_connect"], "groupid": secrets.token_hex(4), **job.settings}
     with ConsumerConnector(config) as consumer:
-        progress = Progress(job)
         [stream] = consumer.create_message_streams({job.topic: 1})[job.topic]
         first = next(stream)
         broker_id = first.broker_id
@@ -191,33 +195,34 @@ def _stream(job: Job) -> Prepared:
         if job.client == "columns":
             next(stream.arrow())  # imports PyArrow, and what that imports later
 
-        def run() -> Mapping[str, Any]:
+        def rewind() -> None:
             consumer.rewind(first.topic, broker_id, first.partition, offset=0)
-            progress.start()
-            _WAYS[job.client](stream, progress, job.every)
-            return progress.facts()
+
+        work = polling(job, _WAYS[job.client](stream, job.every), rewind)
+
+        def run() -> Mapping[str, Any]:
+            rewind()
+            return work()
 
         yield {}, run
 
 
 @contextmanager
 def _raw_consumer(job: Job) -> Prepared:
-    """Fetch bytes of which only the lengths are looked at: whole messages of one known size.
-
-    `raw-again` begins anew after `batch` messages.
-    """
-    end = job.batch * STORED_BYTES if job.client == "raw-again" else None
+    """Fetch bytes of which only the lengths are looked at: whole messages of one known size."""
     fetch_bytes = FETCH_BYTES // STORED_BYTES * STORED_BYTES
     offset, buffer = 0, bytearray(fetch_bytes)
     with connection_of(job) as connection:
 
-        def fetch() -> int:
+        def rewind() -> None:
             nonlocal offset
-            left = 0
-            if offset == end:
-                offset = 0
+            offset = 0
+
+        def fetch(most: int) -> int:
+            nonlocal offset
+            left, wanted = 0, min(fetch_bytes, most * STORED_BYTES)
             while not left:
-                connection.sendall(encode_request(FetchRequest(job.topic, 0, offset, fetch_bytes)))
+                connection.sendall(encode_request(FetchRequest(job.topic, 0, offset, wanted)))
                 connection.recv_into(buffer, 6, socket.MSG_WAITALL)
                 left = int.from_bytes(buffer[:4]) - 2
             offset += left
@@ -226,15 +231,16 @@ def _raw_consumer(job: Job) -> Prepared:
                 read += connection.recv_into(buffer, left - read)
             return left // STORED_BYTES
 
-        yield {}, polling(job, fetch)
+        yield {}, polling(job, fetch, rewind)
 
 
 CLIENTS = {
     "produce": {
         "sync": _sync,
         "sync-magic-0": _sync_magic_0,
-        "async": _async,
-        "async-confirmed": _async,
+        "producer": _through_producer,
+        "async": _through_producer,
+        "async-confirmed": _through_producer,
         "waited": _waited,
         "raw": _raw_producer,
     },
@@ -245,7 +251,6 @@ CLIENTS = {
         "batches": _stream,
         "columns": _stream,
         "raw": _raw_consumer,
-        "raw-again": _raw_consumer,
     },
 }
 

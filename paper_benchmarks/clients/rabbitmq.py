@@ -167,6 +167,8 @@ def _raw_consumer(job: Job) -> Prepared:
                     raise BenchmarkError(f"RabbitMQ ended the connection at byte {received} of {job.topic}")
                 received += count
                 tail = (tail + view[max(0, count - size) : count])[-size:]
+            if progress.messages < job.messages:
+                return progress.facts()  # its time is up
             deliver = frame.decode_frame(tail)[1] if received == size * job.messages else None
             if deliver is None or deliver.method.delivery_tag != job.messages:
                 raise BenchmarkError(f"{received} bytes of {job.topic} are not {job.messages} messages of {size}")

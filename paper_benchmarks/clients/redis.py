@@ -69,13 +69,17 @@ def _consumer(job: Job) -> Prepared:
         after = "0"
         client.xread({job.topic: "0"}, 1)
 
-        def fetch() -> int:
+        def fetch(left: int) -> int:
             nonlocal after
-            [(_, entries)] = client.xread({job.topic: after}, _ENTRIES)
+            [(_, entries)] = client.xread({job.topic: after}, min(_ENTRIES, left))
             after = entries[-1][0]
             return len(entries)
 
-        yield {}, polling(job, fetch)
+        def rewind() -> None:
+            nonlocal after
+            after = "0"
+
+        yield {}, polling(job, fetch, rewind)
 
 
 @contextmanager
@@ -84,16 +88,20 @@ def _raw_consumer(job: Job) -> Prepared:
     reader, buffer, after = hiredis.Reader(), bytearray(_BUFFER_BYTES), b"0"
     with connection_of(job, 600.0) as connection:
 
-        def fetch() -> int:
+        def rewind() -> None:
             nonlocal after
-            connection.sendall(xread(job.topic, _ENTRIES, after))
+            after = b"0"
+
+        def fetch(left: int) -> int:
+            nonlocal after
+            connection.sendall(xread(job.topic, min(_ENTRIES, left), after))
             while (reply := reader.gets()) is False:
                 reader.feed(buffer, 0, connection.recv_into(buffer))
             entries = reply[0][1]
             after = entries[-1][0]
             return len(entries)
 
-        yield {}, polling(job, fetch)
+        yield {}, polling(job, fetch, rewind)
 
 
 if __name__ == "__main__":

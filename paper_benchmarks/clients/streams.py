@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rstream import Consumer, ConsumerOffsetSpecification, OffsetType, Producer
 
-from paper_benchmarks.clients.job import Job, Progress, serve
+from paper_benchmarks.clients.job import Job, Progress, polling, serve
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import payloads
 from paper_benchmarks.systems.stream_socket import (
@@ -21,12 +21,14 @@ from paper_benchmarks.systems.stream_socket import (
     CONFIRM,
     CREATE,
     CREDIT,
+    CREDITS,
     DECLARE_PUBLISHER,
     DELIVER,
     FIRST,
     PUBLISH,
     PUBLISH_ERROR,
     TIMEOUT_S,
+    UNSUBSCRIBE,
     connected,
     frame,
     text,
@@ -53,30 +55,34 @@ def _raw_producer(job: Job) -> Prepared:
     with connected(job.host, job.port) as connection:
         connection.call(CREATE, text(job.topic) + struct.pack(">I", 0))
         connection.call(DECLARE_PUBLISHER, struct.pack(">B", 1) + text("") + text(job.topic))
-        one, progress = publish(payloads(job.batch)), Progress(job)
-        many = max(_AT_ONCE_BYTES // len(one), 1)
-        several, left = one * many, job.messages // job.batch
-        confirmed = connection.rest()
+        a_frame = int(job.settings.get("frame", job.batch))
+        one, progress = publish(payloads(a_frame)), Progress(job)
+        several = one * max(_AT_ONCE_BYTES // len(one), 1)
+        most = len(several) // len(one) * a_frame
+        data = connection.rest()
 
         def run() -> Mapping[str, Any]:
-            nonlocal left
             progress.start()
             connection.socket.setblocking(False)
-            pending, more = memoryview(b""), True
-            while more:
-                ready = select.select([connection.socket], [connection.socket] * bool(left or pending), [], TIMEOUT_S)
+            pending, sent, confirmed, sends = memoryview(b""), 0, 0, True
+            while sends or confirmed < sent:
+                ready = select.select([connection.socket], [connection.socket] * sends, [], TIMEOUT_S)
                 if not ready[0] and not ready[1]:
                     raise BenchmarkError(f"{job.topic}: no confirmation in {TIMEOUT_S:g} s")
                 if ready[1]:
                     if not pending:
-                        count = min(many, left)
-                        left -= count
-                        pending = memoryview(several)[: count * len(one)]
+                        count = most if job.is_timed else min(most, job.messages - sent)
+                        sent += count
+                        pending = memoryview(several)[: count // a_frame * len(one)]
                     with suppress(BlockingIOError):
                         pending = pending[connection.socket.send(pending) :]
+                    sends = bool(pending) or progress.wants_more(sent)
                 if ready[0]:
-                    confirmed.extend(connection.socket.recv(BUFFER_BYTES))
-                    more = progress.read(_taken(confirmed, CONFIRM, 9)[0])
+                    data.extend(connection.socket.recv(BUFFER_BYTES))
+                    found = _taken(data, CONFIRM, 9)[0]
+                    confirmed += found
+                    progress.read(found)
+            progress.finish()
             return progress.facts()
 
         yield {}, run
@@ -101,22 +107,31 @@ def _taken(data: bytearray, key: int, at: int) -> tuple[int, int]:
 def _raw_consumer(job: Job) -> Prepared:
     """Count the messages that each chunk says it has, and give credit for as many chunks again."""
     with connected(job.host, job.port) as connection:
-        progress = Progress(job)
+        data = bytearray()
 
-        def run() -> Mapping[str, Any]:
-            progress.start()
-            connection.subscribe(job.topic, FIRST)
-            data, more = connection.rest(), True
-            while more:
+        def fetch(_left: int) -> int:
+            while True:
                 messages, chunks = _taken(data, DELIVER, 13)
                 if chunks:
                     connection.socket.sendall(frame(CREDIT, struct.pack(">BH", 1, chunks)))
-                    more = progress.read(messages)
-                if more:
-                    if not (received := connection.socket.recv(BUFFER_BYTES)):
-                        raise BenchmarkError("RabbitMQ ended the connection")
-                    data += received
-            return progress.facts()
+                    return messages
+                if not (received := connection.socket.recv(BUFFER_BYTES)):
+                    raise BenchmarkError("RabbitMQ ended the connection")
+                data.extend(received)
+
+        def subscribe() -> None:
+            connection.subscribe(job.topic, FIRST, int(job.settings.get("credits", CREDITS)))
+            data.extend(connection.rest())
+
+        def rewind() -> None:
+            connection.call(UNSUBSCRIBE, struct.pack(">B", 1))
+            subscribe()
+
+        work = polling(job, fetch, rewind)
+
+        def run() -> Mapping[str, Any]:
+            subscribe()
+            return work()
 
         yield {}, run
 
@@ -126,25 +141,27 @@ def _producer(job: Job) -> Prepared:
     progress, sends = Progress(job), job.sends()
 
     async def begin() -> Any:
-        producer = Producer(job.host, job.port, **_USER)
+        producer = Producer(job.host, job.port, **_USER, **job.settings)
         await producer.start()
         await producer.create_stream(job.topic)
         return producer
 
     async def send(producer: Any) -> None:
-        done, left = asyncio.Event(), job.messages
+        done, confirmed, is_last = asyncio.Event(), 0, False
 
         async def confirm(_status: Any) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
+            nonlocal confirmed
+            confirmed += 1
+            if is_last and confirmed == progress.messages:
                 done.set()
 
         call = producer.send_batch if job.batch > 1 else producer.send
         for count in progress.chunks():
             for each in sends[: -(-count // job.batch)]:
                 await call(job.topic, each, on_publish_confirm=confirm)
-        await asyncio.wait_for(done.wait(), TIMEOUT_S)
+        is_last = True
+        if confirmed < progress.messages:
+            await asyncio.wait_for(done.wait(), TIMEOUT_S)
 
     with asyncio.Runner() as runner:
         producer = runner.run(begin())
@@ -175,7 +192,7 @@ def _consumer(job: Job) -> Prepared:
 
         progress.start()
         first = ConsumerOffsetSpecification(OffsetType.FIRST)
-        await consumer.subscribe(job.topic, note, decoder=lambda body: body, offset_specification=first)
+        await consumer.subscribe(job.topic, note, decoder=lambda body: body, offset_specification=first, **job.settings)
         running = asyncio.create_task(consumer.run())
         await asyncio.wait_for(done.wait(), TIMEOUT_S)
         await consumer.close()

@@ -124,11 +124,11 @@ def _beside(broker: KafkaBroker, topic: str, messages: int, seconds: float) -> d
     """Have a reader go through the old messages again and again meanwhile."""
     job = Job(
         do="consume",
-        client="raw-again",
+        client="raw",
         topic=topic,
         messages=messages * _READ_AGAIN,
         every=messages,
-        batch=messages,
+        present=messages,
         server=broker.server(),
     )
     with Worker(KIND.driver, job.facts()) as reader:

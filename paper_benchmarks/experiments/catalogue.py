@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from paper_benchmarks.experiments.experiment import Size
+
 if TYPE_CHECKING:
     from paper_benchmarks.experiments.experiment import Experiment
 
@@ -22,6 +24,15 @@ EXPERIMENTS = (
     "pipeline",
 )
 """Each is a module here, which has it in `EXPERIMENT`: imported when needed, as some need packages of their own."""
+
+
+BURSTS = "bursts"
+"""The document of `systems` at size small: runs of so many messages, most of them shorter than a second."""
+
+
+def document_of(name: str, size: Size) -> str:
+    """Return the name of the document that an experiment writes."""
+    return BURSTS if name == "systems" and size is Size.SMALL else name
 
 
 def experiment(name: str) -> Experiment:

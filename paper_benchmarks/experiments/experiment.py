@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +28,7 @@ _Line = TypeVar("_Line")
 RESULTS = Path(__file__).parents[1] / "results"
 """Where documents lie, and pictures below them."""
 _LINE_CHARACTERS = 150
+LEAST_S = 10.0
 
 
 class Size(StrEnum):
@@ -37,13 +39,15 @@ class Size(StrEnum):
     SMALL = "small"
     """A few minutes."""
     PAPER = "paper"
-    """As much as in the paper, or as it needs to be steady."""
+    """As much as in the paper, or as it needs to be steady; lines of systems side by side run for 10 s and 2 GB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
     """What an experiment runs with; `say` tells what comes next.
 
+    `seconds` is how long a line of a long run takes at least; `rounds` is how often each is measured, in place of what
+    an experiment does by itself.
     `left_out` has the reasons why other kinds of systems are not measured, by their titles. `others` is how many cores
     other processes kept busy during each sample.
     """
@@ -53,6 +57,8 @@ class Bench:
     left_out: Mapping[str, str]
     data: Path
     say: Callable[[str], object]
+    seconds: float = LEAST_S
+    rounds: int | None = None
     journal: Journal | None = None
     others: list[float] = field(default_factory=list)
 
@@ -65,14 +71,19 @@ class Bench:
     ) -> dict[_Line, list[_T]]:
         """Measure all lines once in each round, so that whatever else runs affects all of them alike.
 
-        Returns what each gave in the first round, in the second, and so on; 1 round or 7 if nothing is said. What is
-        measured, a Sample or what JSON can hold, is kept in the journal by `name`, and not measured again.
+        Returns what each gave in the first round, in the second, and so on; 1 round, 7, or 5 at paper size if nothing
+        is said. What is measured, a Sample or what JSON can hold, is kept in the journal by `name`, and not measured
+        again.
         """
-        rounds = rounds or self.sized(toy=1, small=LEAST_ROUNDS, paper=LEAST_ROUNDS)
+        rounds = self.rounds or rounds or self.sized(toy=1, small=7, paper=LEAST_ROUNDS)
         found: dict[_Line, list[_T]] = {line: [] for line in lines}
         for number in range(1, rounds + 1):
+            began_s = time.monotonic()
             for line, samples in found.items():
                 samples.append(self._sample(f"{name} {number} {line}", f"round {number} of {rounds}", line, measure))
+            left_min = (time.monotonic() - began_s) * (rounds - number) / 60
+            if left_min >= 1:
+                self.say(f"round {number} of {rounds} is done; the others take about {left_min:.0f} minutes")
         return found
 
     def _sample(self, key: str, when: str, line: _Line, measure: Callable[[_Line], _T]) -> _T:
@@ -91,10 +102,10 @@ class Bench:
         return found
 
     @contextmanager
-    def start(self, kind: Kind) -> Iterator[System]:
-        """Run a server of a kind with its data in a new directory, which goes with it."""
+    def start(self, kind: Kind, settings: Mapping[str, object] | None = None) -> Iterator[System]:
+        """Run a server of a kind, as shipped or with settings, with its data in a new directory, which goes with it."""
         self.say(f"{kind.title}: start")
-        with kind.start(self.data) as system:
+        with kind.start(self.data, settings) if settings else kind.start(self.data) as system:
             yield system
 
 
@@ -134,16 +145,23 @@ def choose_kinds(names: Sequence[str], others: Sequence[Kind]) -> tuple[list[Kin
 def run(experiment: Experiment, bench: Bench, output: Path) -> dict[str, Any]:
     """Measure, write the document, and return it."""
     machine = describe(bench.data)
-    what = {"size": bench.size, "machine": machine, "kinds": [kind.name for kind in bench.kinds]}
+    what = {
+        "size": bench.size,
+        "seconds": bench.seconds,
+        "rounds": bench.rounds,
+        "machine": machine,
+        "kinds": [kind.name for kind in bench.kinds],
+    }
     journal = Journal(output.with_suffix(".part.jsonl"), what)
     if len(journal):
         bench.say(f"{experiment.name} was interrupted: {len(journal)} samples are there already")
-    bench = Bench(bench.size, bench.kinds, bench.left_out, bench.data, bench.say, journal)
+    bench = replace(bench, journal=journal, others=[])
     started, neighbours = datetime.datetime.now(datetime.UTC), Neighbours()
     body = plain(experiment.measure(bench))
     document = {
         "benchmark": experiment.name,
         "size": bench.size,
+        "seconds": bench.seconds,
         "started": started.isoformat(timespec="seconds"),
         "machine": machine,
         **neighbours.facts(),

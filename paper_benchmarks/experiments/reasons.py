@@ -21,7 +21,7 @@ from paper_benchmarks.measuring.payloads import BATCH, FETCH_BYTES, PAYLOAD_BYTE
 from paper_benchmarks.measuring.samples import Sample, Spread, figures, ratio
 from paper_benchmarks.measuring.usage import stored_in, usage_of
 from paper_benchmarks.pages.tables import brackets, cost_columns, figure, significant, spread_of, table, text
-from paper_benchmarks.systems.kafka2011 import KIND, OWN, KafkaBroker
+from paper_benchmarks.systems.kafka2011 import ASYNCHRONOUS, KIND, OWN, KafkaBroker
 from paper_benchmarks.workers.sockets import COPY, SENDFILE, read_log, send_file
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _QUIET_S = 6.0  # ActiveMQ writes its index every 5 s
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Measure what is ours in rounds, against one broker, and count bytes in every kind."""
-    with bench.start(KIND) as system:
+    with bench.start(KIND, ASYNCHRONOUS) as system:
         broker = cast("KafkaBroker", system)
         warm_up(KIND, broker, bench.sized(toy=0.001, small=0.1, paper=0.1))
         body = {

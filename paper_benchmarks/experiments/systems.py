@@ -1,63 +1,181 @@
 """All systems side by side: every line of each, once in each round, and the floors of our own paths beside them.
 
-All servers run at once. In a round one system after the other produces to new topics by each of its clients, and has
-them read; then comes the next round. Figures 4 and 5 of the paper are drawn from the same runs.
+Size paper is made of long runs: each producer has a server of its own, as shipped or tuned, which consumers of its
+topic use after it. Size small is made of bursts against servers as shipped, which all run at once. Figures 4 and 5 of
+the paper are drawn from either.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paper_benchmarks.clients.measure import Run, consume, produce
+from paper_benchmarks.clients.job import Job
+from paper_benchmarks.clients.measure import Run, Span, consume, new_topic, points_of, produce, sustain
 from paper_benchmarks.experiments import floors
-from paper_benchmarks.experiments.experiment import Experiment
+from paper_benchmarks.experiments.experiment import LEAST_S, Experiment, Size
 from paper_benchmarks.measuring.machine import touch_memory
+from paper_benchmarks.measuring.payloads import PAYLOAD_BYTES
 from paper_benchmarks.measuring.samples import Spread
 from paper_benchmarks.pages.tables import significant, spread_of, table, text
+from paper_benchmarks.systems import tuned
 from paper_benchmarks.systems.kafka2011 import OWN
-from paper_benchmarks.systems.system import Way
+from paper_benchmarks.systems.system import BYTES_ALONE, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from paper_benchmarks.experiments.experiment import Bench
-    from paper_benchmarks.systems.system import Kind, System
+    from paper_benchmarks.systems.system import Kind, Line, System
 
 FLOORS = "floors"
-_TIMES = {"toy": 0.001, "small": 1.0, "paper": 6.0}
+SHIPPED, TUNED = "as shipped", "tuned"
+LEAST_BYTES = 2_000_000_000
+MOST_TIMES, _WARM_TIMES = 3.0, 0.2
+"""Of the least time: how long a line runs at most, and warms up."""
+_AROUND_S = 8.0
+"""What a line takes besides: a server, processes, counting."""
+_TIMES = {"toy": 0.001, "small": 1.0}
 _WARM_SHARE = 0.2
+_FEW_ROUNDS = 2
+_QUEUES = ("rabbitmq", "activemq", "redis", "nats")
+"""They do something else than a log of messages, and get fewer rounds of long runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A server, one line that produces, and the lines that consume what it has sent, as shipped or tuned each."""
+
+    kind: Kind
+    variant: str
+    producer: Line
+    readers: tuple[tuple[Line, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind.name}, {self.variant}: {self.producer}"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much a line does: `times` the messages of its kind's bursts, or as long as a span says."""
+
+    times: float = 1.0
+    span: Span | None = None
+
+    def messages(self, usual: int, long: int) -> int:
+        """Return the least messages of a line that has so many in a burst, and in a long run."""
+        if self.span is None or not self.span.warm_s:
+            return max(int(usual * self.times), 100)
+        return max(int(long * self.span.least_s / LEAST_S), 100)
+
+
+def extent_of(bench: Bench) -> Extent:
+    """Return that of a size: bursts, or runs of at least 10 s and 2 GB, or 30 s where that takes longer."""
+    if bench.size is Size.PAPER:
+        least_s = bench.seconds
+        return Extent(span=Span(least_s, least_s * MOST_TIMES, least_s * _WARM_TIMES))
+    return Extent(_TIMES[bench.size], Span(0.05, 0.5) if bench.size is Size.TOY else None)
+
+
+def sessions(kinds: Sequence[Kind], *, with_tuned: bool) -> list[Session]:
+    """Return what is measured, in order; the tuned ones only where tuning changes something."""
+    return [session for kind in kinds for session in _sessions(kind, with_tuned=with_tuned)]
+
+
+def _sessions(kind: Kind, *, with_tuned: bool) -> Iterator[Session]:
+    consumers, filled = kind.consumers(), False
+    for number, line in enumerate(kind.producers()):
+        if kind.emptied:
+            readers = tuple((reader, SHIPPED) for reader in consumers[number : number + 1])
+        elif line.client == (kind.filler or kind.producers()[0].client) and not filled:
+            filled = True
+            readers = tuple(
+                (reader, variant) for reader in consumers for variant in _variants(kind, reader, with_tuned)
+            )
+        else:
+            readers = ()
+        for variant in _variants(kind, line, with_tuned):
+            yield Session(kind, variant, line, readers if variant == SHIPPED else ())
+
+
+def _variants(kind: Kind, line: Line, with_tuned: bool) -> list[str]:
+    is_tuned = with_tuned and any(tuned.tuned(kind.name, line.do, line.client))
+    return [SHIPPED, TUNED] if is_tuned else [SHIPPED]
+
+
+def settings_of(kind: Kind, line: Line, variant: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Return the settings of client and server beside those that ship."""
+    return tuned.tuned(kind.name, line.do, line.client) if variant == TUNED else ({}, {})
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Measure every line of every kind once a round."""
-    times = bench.sized(toy=_TIMES["toy"], small=_TIMES["small"], paper=_TIMES["paper"])
-    kinds = {kind.name: kind for kind in bench.kinds}
+    """Measure every line of every kind once a round; in long runs the queues have fewer rounds."""
+    extent, is_long = extent_of(bench), bench.size is Size.PAPER
+    planned = sessions(bench.kinds, with_tuned=is_long)
+    few = [each for each in planned if is_long and each.kind.name in _QUEUES]
+    most = [each for each in planned if each not in few]
+    if is_long:
+        bench.say(_estimate(extent, [(most, bench.rounds or 5), (few, bench.rounds or _FEW_ROUNDS)]))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-floors-", dir=bench.data)))
-        systems = {name: stack.enter_context(bench.start(kind)) for name, kind in kinds.items()}
-        for name, kind in kinds.items():
-            bench.say(f"{kind.title}: warm up")
-            warm_up(kind, systems[name], times * _WARM_SHARE)
+        server = _each(bench) if is_long else _at_once(bench, stack, extent)
 
-        def once(name: str) -> dict[str, Any]:
-            if name == FLOORS:
+        def once(session: Session | str) -> dict[str, Any]:
+            if isinstance(session, str):
                 touch_memory()
                 return floors.measure_parts(directory, bench.sized(toy=2, small=100, paper=500))
-            return dict(_round(kinds[name], systems[name], times))
+            with server(session) as system:
+                lines = dict(_lines_of(session, system, extent))
+            return {"version": system.version, "settings": dict(system.settings), "lines": lines}
 
-        found = bench.in_turn([FLOORS, *kinds], once)
-        about = {name: {"version": each.version, "settings": dict(each.settings)} for name, each in systems.items()}
+        found: dict[Any, list[dict[str, Any]]] = bench.in_turn([FLOORS, *most], once)
+        if few:
+            found |= bench.in_turn(few, once, _FEW_ROUNDS, "queues")
     parts = found.pop(FLOORS)
+    about = {each.kind.name: (each.kind, samples[0]) for each, samples in reversed(found.items())}
     return {
         "rounds": len(parts),
         "floors": {part: [each[part] for each in parts] for part in floors.PARTS},
-        "systems": {name: {"title": kind.title, **about[name]} for name, kind in kinds.items()},
-        "lines": [line for name, kind in kinds.items() for line in _lines(kind, found[name])],
+        "systems": {
+            name: {"title": kind.title, "version": first["version"], "settings": first["settings"]}
+            for name, (kind, first) in about.items()
+        },
+        "lines": [line for each, samples in found.items() for line in _lines(each, samples)],
     }
+
+
+def _estimate(extent: Extent, parts: Sequence[tuple[Sequence[Session], int]]) -> str:
+    span = extent.span
+    assert span is not None
+    a_line_s = span.warm_s + 1.2 * span.least_s + _AROUND_S
+    lines = [(sum(1 + len(each.readers) for each in found), rounds) for found, rounds in parts if found]
+    minutes = sum(count * rounds for count, rounds in lines) * a_line_s / 60
+    what = " and ".join(f"{count} lines in {rounds} rounds" for count, rounds in lines)
+    return f"{what}, {span.least_s:g} to {span.most_s:g} s each: about {minutes:.0f} minutes"
+
+
+def _each(bench: Bench) -> Callable[[Session], AbstractContextManager[System]]:
+    """Return what starts a server for a session, so that its data goes before the next one's comes."""
+
+    def server(session: Session) -> AbstractContextManager[System]:
+        touch_memory()
+        return bench.start(session.kind, settings_of(session.kind, session.producer, session.variant)[1])
+
+    return server
+
+
+def _at_once(bench: Bench, stack: ExitStack, extent: Extent) -> Callable[[Session], AbstractContextManager[System]]:
+    """Start a server of every kind, warm all up, and return what finds that of a session."""
+    systems = {kind.name: stack.enter_context(bench.start(kind)) for kind in bench.kinds}
+    for kind in bench.kinds:
+        bench.say(f"{kind.title}: warm up")
+        warm_up(kind, systems[kind.name], extent.times * _WARM_SHARE)
+    return lambda session: nullcontext(systems[session.kind.name])
 
 
 def warm_up(kind: Kind, system: System, times: float) -> None:
@@ -68,21 +186,65 @@ def warm_up(kind: Kind, system: System, times: float) -> None:
         consume(kind, system, reader.client, sent.topic, sent.landed)
 
 
-def _round(kind: Kind, system: System, times: float) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Measure each line of a kind; what the usual producer sent is read, where nothing else was read from it."""
-    topics: list[tuple[str, int]] = []
-    for line in kind.producers():
-        sent = produce(kind, system, line.client, max(int(line.messages * times), 100), batch=line.batch)
-        topics.append((sent.topic, sent.landed))
-        yield str(line), _facts(sent)
-    for number, line in enumerate(kind.consumers()):
-        topic, landed = topics[number if kind.emptied else 0]
-        yield f"{line} read", _facts(consume(kind, system, line.client, topic, landed))
+def _lines_of(session: Session, system: System, extent: Extent) -> Iterator[tuple[str, dict[str, Any]]]:
+    sent = _produce(session, system, extent)
+    yield _name(session.producer, session.variant), _facts(sent)
+    for line, variant in session.readers:
+        yield _name(line, variant), _facts(_consume(session.kind, system, line, variant, sent, extent))
+
+
+def _name(line: Line, variant: str) -> str:
+    return f"{line.do} {line}, {variant}"
+
+
+def _produce(session: Session, system: System, extent: Extent) -> Run:
+    """Send; what consumers read afterwards has at least as many messages as they need."""
+    line, kind = session.producer, session.kind
+    long = kind.topic_messages if session.readers and not kind.emptied else LEAST_BYTES // PAYLOAD_BYTES
+    messages = extent.messages(line.messages, long)
+    messages = max(messages - messages % line.batch, line.batch)
+    job = Job(
+        do=line.do,
+        client=line.client,
+        topic=new_topic(),
+        messages=messages,
+        every=points_of(min(messages, line.messages), line.batch),
+        batch=line.batch,
+        settings=settings_of(kind, line, session.variant)[0],
+        server=system.server(),
+    )
+    return sustain(kind, system, job, _span(extent, line))
+
+
+def _consume(kind: Kind, system: System, line: Line, variant: str, sent: Run, extent: Extent) -> Run:
+    """Read a topic, again and again in a long run; only once where a client or a queue knows no other way."""
+    span, is_once = _span(extent, line), kind.emptied or line.once
+    messages = extent.messages(sent.landed, LEAST_BYTES // PAYLOAD_BYTES)
+    if is_once or extent.span is None:
+        messages = sent.landed
+        span = Span(0.0, span.most_s, 0.0 if kind.emptied else span.warm_s)
+    job = Job(
+        do=line.do,
+        client=line.client,
+        topic=sent.topic,
+        messages=messages,
+        every=points_of(min(messages, line.messages), 1),
+        present=0 if is_once else sent.landed,
+        settings=settings_of(kind, line, variant)[0],
+        server=system.server(),
+    )
+    return sustain(kind, system, job, span)
+
+
+def _span(extent: Extent, line: Line) -> Span:
+    span = extent.span or Span()
+    return Span(span.least_s, span.most_s) if line.tool else span
 
 
 def _facts(run: Run) -> dict[str, Any]:
     return {
         "messages": run.amount,
+        "seconds": run.wall_s,
         "rate": run.rate,
         "client_cpu_us": run.client_cpu_us,
         "server_cpu_us": run.server_cpu_us,
@@ -90,15 +252,19 @@ def _facts(run: Run) -> dict[str, Any]:
     }
 
 
-def _lines(kind: Kind, rounds: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    for line in kind.lines:
-        found = [each[str(line) if line.do == "produce" else f"{line} read"] for each in rounds]
+def _lines(session: Session, rounds: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    kind = session.kind
+    for line, variant in ((session.producer, session.variant), *session.readers):
+        found = [each["lines"][_name(line, variant)] for each in rounds]
+        settings = {key: value for part in settings_of(kind, line, variant) for key, value in part.items()}
         yield {
             "kind": kind.name,
             "title": kind.title,
             "line": str(line),
+            "variant": variant,
+            "set": settings,
             **{key: getattr(line, key) for key in ("way", "do", "client", "batch")},
-            **{key: [each[key] for each in found] for key in ("rate", "client_cpu_us", "server_cpu_us")},
+            **{key: [each[key] for each in found] for key in ("rate", "client_cpu_us", "server_cpu_us", "seconds")},
             "messages": found[0]["messages"],
             "curve": _curve([each["curve"] for each in found]),
         }
@@ -118,10 +284,14 @@ def _curve(several: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float
 # The report ----------------------------------------------------------------------------------------------------------
 
 TEXT = """\
-Messages of 200 bytes, one producer or one consumer, one topic of one partition, everything over loopback. All servers
-run at once, and each line is measured once in each of {rounds} rounds; the figures are the median and, in brackets, the
-lowest and the highest. A rate is that of the whole run, until the server has handled the last message or the client has
-read it. CPU time is user and system, of all threads, for a message. Every message is counted.
+Messages of 200 bytes, one producer or one consumer, one topic of one partition, everything over loopback. Each line is
+measured once in each of {rounds} rounds; the figures are the median and, in brackets, the lowest and the highest. A
+rate is that of the whole run, until the server has handled the last message or the client has read it. CPU time is user
+and system, of all threads, for a message. Every message is counted.
+
+*Confirmed* means that the client knows of every message that the server has appended it. On one broker it says nothing
+of the disk: ours as shipped flushes every 500 messages, tuned once a second; Kafka 4 flushes nothing. With two replicas
+a confirmed message of ours was fsynced by both, and one of Kafka's by neither.
 
 *Floor* is what the bytes of a message cost at least, from the parts below, which are measured in the same rounds: for a
 producer a copy, a CRC, send(2) and its share of a system call; for a broker that takes them recv(2), CRC and write(2);
@@ -131,23 +301,24 @@ for one that gives them sendfile(2); for a consumer recv(2) and CRC. *x* is how 
 def floor_of(body: Mapping[str, Any], line: Mapping[str, Any]) -> tuple[float, float]:
     """Return the floors of client and server for a line: medians."""
     parts = {name: statistics.median(values) for name, values in body["floors"].items()}
-    is_bytes = line["way"] in {Way.SEND_BYTES, Way.READ_BYTES}
-    return floors.floors(parts, line["do"], line["batch"], is_bytes=is_bytes)
+    return floors.floors(parts, line["do"], line["batch"], is_bytes=line["way"] in BYTES_ALONE)
 
 
 def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
     """Put every line, our floors, and what they are made of into tables."""
     columns = [
         ("system, client", lambda line: f"{line['title']}, {line['line']}"),
+        ("settings", text("variant")),
+        ("s", lambda line: significant(statistics.median(line["seconds"])) if "seconds" in line else None),
         ("messages", lambda line: f"{line['messages']:,.0f}"),
         ("messages/s", spread_of("rate", whole=True)),
         ("client, CPU us", spread_of("client_cpu_us")),
         ("server, CPU us", spread_of("server_cpu_us")),
     ]
     parts = [TEXT.format(rounds=body["rounds"])]
-    for way in dict.fromkeys(line["way"] for line in body["lines"]):
-        lines = [line for line in body["lines"] if line["way"] == way]
-        parts += [f"### {way.capitalize()}", table(lines, columns)]
+    for way in Way:
+        if lines := [line for line in body["lines"] if line["way"] == way]:
+            parts += [f"### {way.capitalize()}", table(lines, columns)]
     return "\n\n".join([*parts, "### Our paths and their floors", _floors(body), *_settings(body)])
 
 
@@ -161,7 +332,7 @@ def _floors(body: Mapping[str, Any]) -> str:
     ours = table(
         rows,
         [
-            ("path", lambda row: f"{row[0]['title']}, {row[0]['way']}, {row[0]['line']}"),
+            ("path", lambda row: f"{row[0]['title']}, {row[0]['way']}, {row[0]['line']}, {row[0]['variant']}"),
             ("of", lambda row: "client" if row[1] == "client" else "broker"),
             ("CPU us", lambda row: significant(row[3].median)),
             ("floor", lambda row: significant(row[2])),
@@ -180,7 +351,42 @@ def _settings(body: Mapping[str, Any]) -> list[str]:
         (f"{each['title']} {each['version']}", ", ".join(f"{key}={value}" for key, value in each["settings"].items()))
         for each in body["systems"].values()
     ]
-    return ["### Settings that bear on durability", table(rows, [("system", text(0)), ("settings", text(1))])]
+    known = {each["kind"] for each in body["lines"] if each["variant"] == TUNED}
+    return [
+        "### Settings that bear on durability",
+        "As shipped.",
+        table(rows, [("system", text(0)), ("settings", text(1))]),
+        *([] if not known else ["### Tuned settings", TUNED_TEXT, table(_tuned(known), _TUNED_COLUMNS)]),
+    ]
+
+
+TUNED_TEXT = """\
+What *tuned* means: the table in `paper_benchmarks/systems/tuned.py`, whose values are those that were quickest in a
+sweep (`python -m paper_benchmarks sweep`). Nothing else is set, and nothing is compressed."""
+_TUNED_COLUMNS = [
+    ("system", text(0)),
+    ("of", text(1)),
+    ("setting", text(2)),
+    ("as shipped", text(3)),
+    ("tuned", text(4)),
+    ("why", text(5)),
+]
+
+
+def _tuned(kinds: Collection[str]) -> list[tuple[object, ...]]:
+    return [
+        (
+            each.kind,
+            ", ".join(each.clients) + " (server)" * each.of_server,
+            each.key,
+            each.tried[0],
+            each.value,
+            each.why,
+        )
+        for several in tuned.SETTINGS.values()
+        for each in several
+        if each.kind in kinds and each.value != each.tried[0]
+    ]
 
 
 EXPERIMENT = Experiment(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Figures = dict[str, list[float] | None]
 
 MORE, LESS, OVERLAP, FEW = "more", "less", "spreads overlap", "too few rounds"
-LEAST_ROUNDS = 7
+LEAST_ROUNDS = 5
 """With fewer there is no verdict."""
 
 
@@ -83,5 +83,8 @@ def figures(samples: Sequence[Sample]) -> Figures:
 
 
 def ratio(ours: Iterable[float], others: Iterable[float]) -> Spread:
-    """Return how many times another line's figures ours were, each in the same round."""
-    return Spread.of(our / other for our, other in zip(ours, others, strict=True))
+    """Return how many times another line's figures ours were, each in the same round.
+
+    Rounds that only one of them has do not count.
+    """
+    return Spread.of(our / other for our, other in zip(ours, others, strict=False))

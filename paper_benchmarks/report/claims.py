@@ -12,9 +12,9 @@ from paper_benchmarks.experiments import backlog, reasons
 from paper_benchmarks.measuring.payloads import BATCH, PAYLOAD_BYTES, sent_bytes
 from paper_benchmarks.measuring.samples import FEW, LESS, MORE, Spread, ratio
 from paper_benchmarks.pages.tables import brackets, significant, table, text
-from paper_benchmarks.report.headlines import best, rates
+from paper_benchmarks.report.headlines import best, lines_of, rates
 from paper_benchmarks.systems.kafka2011 import OWN
-from paper_benchmarks.systems.system import Way
+from paper_benchmarks.systems.system import BYTES_ALONE
 from paper_benchmarks.workers.sockets import COPY
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def _producer_rates(bodies: Bodies) -> Finding | None:
 
 def _over(bodies: Bodies, kind: str, do: str, least: float) -> Finding | None:
     """Compare our batches with the best library of another system."""
-    bytes_alone = {Way.SEND_BYTES, Way.READ_BYTES}
-    lines = [line for line in bodies.get("systems", {}).get("lines", ()) if line["way"] not in bytes_alone]
+    if "systems" not in bodies:
+        return None
+    lines = [line for line in lines_of(bodies["systems"]) if line["way"] not in BYTES_ALONE]
     theirs = best([line for line in lines if (line["kind"], line["do"]) == (kind, do)], rates, most=True)
     ours = _own(bodies, "produce", "sync", BATCH) if do == "produce" else _own(bodies, "consume", "batches")
     return None if ours is None or theirs is None else _found(ratio(ours, rates(theirs)), least)

@@ -8,9 +8,9 @@ from paper_benchmarks.experiments import reasons
 from paper_benchmarks.measuring.samples import Spread
 from paper_benchmarks.pages.pictures import bars, colour, counted, legend_below, marker, picture, plots
 from paper_benchmarks.report import paper_curves
-from paper_benchmarks.report.headlines import best, rates
+from paper_benchmarks.report.headlines import best, lines_of, rates
 from paper_benchmarks.systems.kafka2011 import OWN
-from paper_benchmarks.systems.system import Way
+from paper_benchmarks.systems.system import BYTES_ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def draw_figure(body: Mapping[str, Any], path: Path, do: str) -> None:
 
 def chosen(body: Mapping[str, Any], do: str) -> list[tuple[Line, str]]:
     """Return the lines of a figure, and how each is drawn."""
-    lines = [line for line in body["lines"] if line["do"] == do and line["way"] not in {Way.SEND_BYTES, Way.READ_BYTES}]
+    lines = [line for line in lines_of(body) if line["do"] == do and line["way"] not in BYTES_ALONE]
     ours = {(line["client"], line["batch"]): line for line in lines if line["kind"] == OWN}
     found = [(ours[key], style) for key, style in zip(_OURS[do], _STYLES, strict=False) if key in ours]
     for kind in dict.fromkeys(line["kind"] for line in lines if not line["kind"].startswith(OWN)):

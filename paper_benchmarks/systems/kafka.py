@@ -17,11 +17,12 @@ from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 JARS = ROOT / ".venv" / "kafka"
 _TIMEOUT_S = 30.0
+_FORMAT_TIMEOUT_S = 120.0
 _HEAP = "1G"
 _CONFIGURATION = """\
 process.roles=broker,controller
@@ -83,13 +84,14 @@ def _missing() -> str | None:
 
 
 @contextmanager
-def _start(directory: Path) -> Iterator[System]:
+def _start(directory: Path, settings: Mapping[str, object] | None = None) -> Iterator[System]:
     java, port = program("java"), free_port()
     assert java is not None
     with own_directory(directory) as base:
         data, properties = base / "data", base / "server.properties"
         text = _CONFIGURATION.format(host=HOST, port=port, controller=free_port(), directory=data)
-        properties.write_text(text, encoding="utf-8")
+        more = "".join(f"{key}={value}\n" for key, value in (settings or {}).items())
+        properties.write_text(text + more, encoding="utf-8")
         _format(java, str(properties))
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
         command = [java, f"-Xms{_HEAP}", f"-Xmx{_HEAP}", quiet, "-cp", _classpath(), "kafka.Kafka", str(properties)]
@@ -101,7 +103,7 @@ def _start(directory: Path) -> Iterator[System]:
 def _format(java: str, properties: str) -> None:
     cluster = base64.urlsafe_b64encode(b"k" + secrets.token_bytes(15)).decode().rstrip("=")
     command = [java, "-cp", _classpath(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603 (ours)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False)  # noqa: S603 (ours)
     if done.returncode:
         raise BenchmarkError(f"Kafka's StorageTool ended with status {done.returncode}: {done.stderr[-1000:]}")
 
@@ -111,13 +113,18 @@ KIND = Kind(
     title="Kafka 4",
     driver="paper_benchmarks.clients.kafka",
     lines=(
-        Line(Way.SEND_LISTS, "lists", 400_000, 1000, "confluent-kafka, produce_batch"),
-        Line(Way.SEND_EACH, "produce", 200_000, title="confluent-kafka, produce"),
-        Line(Way.SEND_EACH, "perf", 1_000_000, title="its own perf tool (Java)"),
+        Line(Way.CONFIRMED_LISTS, "lists", 400_000, 1000, "confluent-kafka, produce_batch, acks=all"),
+        Line(Way.SEND_LISTS, "lists-0", 400_000, 1000, "confluent-kafka, produce_batch, acks=0"),
+        Line(Way.CONFIRMED_EACH, "produce", 200_000, title="confluent-kafka, produce, acks=all"),
+        Line(Way.SEND_EACH, "produce-0", 200_000, title="confluent-kafka, produce, acks=0"),
+        Line(Way.CONFIRMED_EACH, "perf", 1_000_000, title="its own perf tool (Java), acks=all", tool=True),
+        Line(Way.SEND_EACH, "perf-0", 1_000_000, title="its own perf tool (Java), acks=0", tool=True),
         Line(Way.READ_LISTS, "consume", 400_000, title="confluent-kafka, consume(1000)"),
         Line(Way.READ_EACH, "poll", 300_000, title="confluent-kafka, poll"),
-        Line(Way.READ_EACH, "perf", 1_000_000, title="its own perf tool (Java)"),
+        Line(Way.READ_EACH, "perf", 1_000_000, title="its own perf tool (Java)", once=True, tool=True),
     ),
     start=_start,
+    filler="lists",
+    topic_messages=25_000_000,  # its tool reads a topic once, and 10 s long
     missing=_missing,
 )

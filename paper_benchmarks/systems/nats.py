@@ -65,11 +65,12 @@ KIND = Kind(
     title="NATS JetStream",
     driver="paper_benchmarks.clients.nats",
     lines=(
-        Line(Way.SEND_EACH, "async", 25_000, title="nats-py, publish_async, acknowledged"),
+        Line(Way.CONFIRMED_EACH, "async", 25_000, title="nats-py, publish_async, acknowledged"),
         Line(Way.SEND_BYTES, "raw", 150_000),
-        Line(Way.READ_EACH, "ordered", 100_000, title="nats-py, ordered consumer"),
-        Line(Way.READ_BYTES, "raw", 150_000),
+        Line(Way.READ_EACH, "ordered", 100_000, title="nats-py, ordered consumer", once=True),
+        Line(Way.READ_BYTES, "raw", 150_000, once=True),
     ),
     start=_start,
+    filler="raw",
     missing=lambda: what_is_missing(program("nats-server"), "nats-server", "nats"),
 )

@@ -157,12 +157,13 @@ STREAMS = Kind(
     title="RabbitMQ Streams",
     driver="paper_benchmarks.clients.streams",
     lines=(
-        Line(Way.SEND_LISTS, "rstream-lists", 100_000, 50, "rstream, send_batch, confirmed"),
-        Line(Way.SEND_EACH, "rstream", 60_000, title="rstream, send, confirmed"),
-        Line(Way.SEND_BYTES, "raw", 500_000, 50, "raw, confirmed"),
-        Line(Way.READ_EACH, "rstream", 200_000, title="rstream"),
+        Line(Way.CONFIRMED_LISTS, "rstream-lists", 100_000, 50, "rstream, send_batch, confirmed"),
+        Line(Way.CONFIRMED_EACH, "rstream", 60_000, title="rstream, send, confirmed"),
+        Line(Way.CONFIRMED_BYTES, "raw", 500_000, 50, "raw, confirmed"),
+        Line(Way.READ_EACH, "rstream", 200_000, title="rstream", once=True),
         Line(Way.READ_BYTES, "raw", 1_000_000),
     ),
+    filler="raw",
     start=partial(_start, streams=True),
     missing=_no_streams,
 )

@@ -59,12 +59,13 @@ KIND = Kind(
     title="Redis Streams",
     driver="paper_benchmarks.clients.redis",
     lines=(
-        Line(Way.SEND_LISTS, "redis", 60_000, 50, "redis-py, a pipeline"),
-        Line(Way.SEND_EACH, "redis", 3_000, 1, "redis-py"),
+        Line(Way.CONFIRMED_LISTS, "redis", 60_000, 50, "redis-py, a pipeline"),
+        Line(Way.CONFIRMED_EACH, "redis", 3_000, 1, "redis-py"),
         Line(Way.SEND_BYTES, "raw", 150_000, 50),
         Line(Way.READ_LISTS, "redis", 400_000, title="redis-py, XREAD"),
         Line(Way.READ_BYTES, "raw", 400_000),
     ),
     start=_start,
+    filler="raw",
     missing=lambda: what_is_missing(program("redis-server"), "redis-server", "redis", "hiredis"),
 )

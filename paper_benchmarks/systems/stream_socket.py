@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 DECLARE_PUBLISHER, PUBLISH, CONFIRM, _SUBSCRIBE, DELIVER, CREDIT = 0x01, 0x02, 0x03, 0x07, 0x08, 0x09
 CREATE, _PROPERTIES, _HANDSHAKE, _AUTHENTICATE, _TUNE, _OPEN = 0x0D, 0x11, 0x12, 0x13, 0x14, 0x15
 PUBLISH_ERROR, _HEARTBEAT = 0x04, 0x17
+UNSUBSCRIBE = 0x0C
 _OK = 1
 FIRST, _LAST = 1, 2
 _ANSWER = 0x8000
-_CREDITS = 10
+CREDITS = 10
 BUFFER_BYTES = 1 << 20
 TIMEOUT_S = 600.0
 
@@ -81,9 +82,9 @@ class StreamSocket:
             else:
                 yield key, found[8:]
 
-    def subscribe(self, stream: str, where: int) -> None:
-        """Have chunks delivered from the first or the last one on."""
-        self.call(_SUBSCRIBE, struct.pack(">B", 1) + text(stream) + struct.pack(">HHI", where, _CREDITS, 0))
+    def subscribe(self, stream: str, where: int, chunks: int = CREDITS) -> None:
+        """Have chunks delivered from the first or the last one on, so many chunks at once."""
+        self.call(_SUBSCRIBE, struct.pack(">B", 1) + text(stream) + struct.pack(">HHI", where, chunks, 0))
 
     def rest(self) -> bytearray:
         """Return what came after the last frame; the next bytes are on the socket."""

@@ -53,22 +53,33 @@ class System(ABC):
 
 
 class Way(StrEnum):
-    """What is compared with what: messages that are sent, or read, in the same way."""
+    """What is compared with what: messages that are sent, or read, in the same way and for the same promise.
 
-    SEND_LISTS = "produce, lists"
-    SEND_EACH = "produce, a message a call"
-    SEND_BYTES = "produce, encoded before"
+    The order is that of the first page: what most programs need comes first.
+    """
+
+    CONFIRMED_LISTS = "produce, lists, confirmed"
+    CONFIRMED_EACH = "produce, a message a call, confirmed"
     READ_LISTS = "consume, lists"
-    READ_COLUMNS = "consume, columns"
     READ_EACH = "consume, message by message"
     READ_BYTES = "consume, bytes counted"
+    READ_COLUMNS = "consume, columns"
+    SEND_LISTS = "produce, lists, unconfirmed"
+    SEND_EACH = "produce, a message a call, unconfirmed"
+    SEND_BYTES = "produce, encoded before, unconfirmed"
+    CONFIRMED_BYTES = "produce, encoded before, confirmed"
+
+
+BYTES_ALONE = {Way.SEND_BYTES, Way.CONFIRMED_BYTES, Way.READ_BYTES}
+"""Ways without any library."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a table: a client of a kind (`paper_benchmarks.clients`), and how many messages keep it busy.
 
-    `batch` is how many messages a producer sends at once. `title` says what is special about it.
+    `batch` is how many messages a producer sends at once. `title` says what is special about it. `once`: a consumer
+    that cannot go back to the beginning of a topic. `tool`: a program that warms up and takes the time by itself.
     """
 
     way: Way
@@ -76,6 +87,8 @@ class Line:
     messages: int
     batch: int = 1
     title: str = ""
+    once: bool = False
+    tool: bool = False
 
     @property
     def do(self) -> str:
@@ -90,16 +103,20 @@ class Line:
 class Kind:
     """One kind of server. `start` runs one with its data in a new directory; `missing` says why it cannot, or None.
 
-    The first of its `lines` that produces is its usual one, as is the first one that consumes. `emptied` says that
-    messages are gone once they were read. `driver` is the module of its clients, `pure` has them, and a broker of ours,
-    do without C. One that is `asked` is measured only when it is named.
+    `start` takes settings of the server too, where some are in the table of tuned ones. The first of its `lines` that
+    produces is its usual one, as is the first one that consumes; `filler` is the client that fills topics for consumers
+    in long runs, with at least `topic_messages`. `emptied` says that messages are gone once they were read. `driver` is
+    the module of its clients, `pure` has them, and a broker of ours, do without C. One that is `asked` is measured only
+    when it is named.
     """
 
     name: str
     title: str
     lines: tuple[Line, ...]
-    start: Callable[[Path], AbstractContextManager[System]]
+    start: Callable[..., AbstractContextManager[System]]
     driver: str
+    filler: str = ""
+    topic_messages: int = 10_000_000
     missing: Callable[[], str | None] = lambda: None
     emptied: bool = False
     pure: bool = False

@@ -46,6 +46,7 @@ def line(
         "do": way.partition(",")[0],
         "client": client,
         "batch": batch,
+        "variant": "as shipped",
         "messages": 1000,
         "rate": rates,
         "client_cpu_us": [1e6 / rate for rate in rates],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
+
 import pytest
 
-from paper_benchmarks.clients.job import Job, Progress
+from paper_benchmarks.clients.job import Job, Progress, polling
 from paper_benchmarks.clients.measure import points_of
 from paper_benchmarks.measuring.errors import BenchmarkError
 from tests.paper_benchmarks.runs import run
@@ -37,6 +40,47 @@ def test_a_client_that_did_not_handle_just_the_messages_there_are_gives_no_figur
     progress.read(read)
     with pytest.raises(BenchmarkError, match=f"{read} messages were handled: there are 250"):
         progress.facts()
+
+
+def test_a_timed_client_needs_both_bounds_or_all_its_time() -> None:
+    """So many messages and so many seconds; or the longest time, with however few."""
+    timed = Job(do="produce", client="any", topic="views", messages=100, every=10, seconds=10.0, most_s=30.0)
+    assert [timed.is_done(*way) for way in ((100, 9.9), (99, 10.1), (100, 10.0), (1, 29.9), (1, 30.0))] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_timed_producer_goes_on_from_point_to_point() -> None:
+    """It sends in whole steps until the clock lets it go, and has a point for each."""
+    timed = Job(do="produce", client="any", topic="views", messages=25, every=10, seconds=0.01)
+    progress = Progress(timed)
+    began_s = time.perf_counter()
+    assert set(progress.chunks()) == {10}
+    assert time.perf_counter() - began_s >= 0.01
+    points = progress.facts()["points"]
+    assert points[-1][0] >= 30
+    assert [later[0] - earlier[0] for earlier, later in pairwise(points)] == [10] * (len(points) - 1)
+
+
+def test_a_timed_consumer_reads_the_topic_again() -> None:
+    """It goes back after each message of the topic, and fetches none beyond its end; one too many is an error."""
+    passes, fetched = [], []
+
+    def fetch(left: int) -> int:
+        fetched.append(min(left, 20))
+        return fetched[-1]
+
+    timed = Job(do="consume", client="any", topic="views", messages=120, every=10, seconds=0.0001, present=50)
+    done = polling(timed, fetch, lambda: passes.append(sum(fetched)))()
+    assert passes[:2] == [50, 100]
+    assert fetched[:4] == [20, 20, 10, 20]
+    assert done["messages"] >= 120
+    with pytest.raises(BenchmarkError, match="10 messages more than the 50"):
+        polling(timed, lambda _left: 60)()
 
 
 def test_a_consumer_of_a_part_gets_more_than_counts() -> None:

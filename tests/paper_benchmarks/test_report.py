@@ -8,8 +8,9 @@ from paper_benchmarks.experiments.experiment import write_document
 from paper_benchmarks.experiments.floors import CALL, CRC, MEMCPY, PARTS, RECV, SEND, SENDFILE_PART, WRITE, floors
 from paper_benchmarks.measuring.samples import FEW
 from paper_benchmarks.report.claims import CLAIMS, DOES_NOT, REPRODUCES, UNDECIDED
-from paper_benchmarks.report.headlines import pairs, rates, tables
+from paper_benchmarks.report.headlines import CLOCK, lines_of, pairs, tables
 from paper_benchmarks.report.report import write_report
+from paper_benchmarks.systems.kinds import KINDS
 from paper_benchmarks.systems.system import Way
 from paper_benchmarks.workers.sockets import COPY, SENDFILE
 from tests.paper_benchmarks.runs import line
@@ -35,28 +36,64 @@ def verdict(says: str, **bodies: Any) -> str:
 
 
 def test_ours_stands_beside_the_best_of_all_others() -> None:
-    """Of lists, beside those too that have none; bytes alone beside bytes alone, and our Python beside nobody."""
+    """Of those that do the same for the same promise; our Python stands beside nobody."""
     body = systems(
-        line("kafka2011", Way.SEND_LISTS, [100.0] * 7, client="ours"),
-        line("kafka2011-python", Way.SEND_LISTS, [900.0] * 7, client="python"),
-        line("redis", Way.SEND_LISTS, [50.0] * 7, client="lists"),
-        line("kafka", Way.SEND_EACH, [70.0, 120.0, 70.0, 70.0, 70.0, 70.0, 70.0], client="each"),
+        line("kafka2011", Way.CONFIRMED_LISTS, [100.0] * 7, client="ours"),
+        line("kafka2011", Way.SEND_LISTS, [300.0] * 7, client="unconfirmed"),
+        line("kafka2011-python", Way.CONFIRMED_LISTS, [900.0] * 7, client="python"),
+        line("redis", Way.CONFIRMED_LISTS, [50.0] * 7, client="lists"),
+        line("kafka", Way.CONFIRMED_LISTS, [70.0, 120.0, 70.0, 70.0, 70.0, 70.0, 70.0], client="batches"),
+        line("kafka", Way.CONFIRMED_EACH, [950.0] * 7, client="each"),
         line("nats", Way.SEND_BYTES, [800.0] * 7, client="bytes"),
     )
-    [pair] = pairs(body, rates, most=True)
-    assert (pair.ours["line"], pair.other["line"]) == ("ours", "each")
-    by_the_clock, by_processor = tables(body)
-    assert "| spreads overlap |" in by_the_clock
-    assert "1.43 (0.833 to 1.43)" in by_the_clock
-    assert "| spreads overlap |" in by_processor
+    [pair] = pairs(body, CLOCK).values()
+    assert (pair.ours["line"], pair.other["line"]) == ("ours", "batches")
+    by_the_clock, by_processor, behind = tables(body)
+    assert "1.43 (0.833 to 1.43) spreads overlap |" in by_the_clock
+    assert "spreads overlap |" in by_processor
+    assert "In no row" in behind
+
+
+def test_no_way_mixes_promises() -> None:
+    """Confirmed and unconfirmed sends of one kind never stand in one row, and each kind names its promise."""
+    promises = {"-0": "unconfirmed", "-confirmed": "confirmed"}
+    for producer in (each for kind in KINDS.values() for each in kind.producers()):
+        promise = producer.way.rpartition(", ")[2]
+        assert promise in {"confirmed", "unconfirmed"}
+        for ending, wanted in promises.items():
+            assert promise == wanted or not producer.client.endswith(ending)
 
 
 def test_a_slower_line_says_so() -> None:
-    """In bold, in the first table."""
+    """In bold, in the tables, and once more by name below them."""
     body = systems(line("kafka2011", Way.READ_BYTES, [10.0] * 7), line("redis", Way.READ_BYTES, [11.0] * 7))
-    assert [each.count("**ours") for each in tables(body)] == [1, 1]
+    by_the_clock, by_processor, behind = tables(body)
+    assert by_the_clock.count("**ours is slower**") == by_processor.count("**ours costs more**") == 1
+    assert behind.count("consume, bytes counted, as shipped: redis, any") == 2
     few = systems(line("kafka2011", Way.READ_BYTES, [10.0]), line("redis", Way.READ_BYTES, [11.0]))
-    assert all(FEW in each and "**ours" not in each for each in tables(few))
+    *both, behind = tables(few)
+    assert all(FEW in each and "**ours" not in each for each in both)
+    assert "In no row" in behind
+
+
+def test_tuned_lines_stand_beside_tuned_lines() -> None:
+    """A line that is best as shipped stands for itself in both columns."""
+    body = systems(
+        line("kafka2011", Way.READ_LISTS, [2e6] * 5),
+        line("kafka", Way.READ_LISTS, [1e6] * 5),
+        line("kafka", Way.READ_LISTS, [4e6] * 5, variant="tuned"),
+    )
+    row = tables(body)[0].splitlines()[-1]
+    assert row.split(" | ") == [
+        "| consume, lists",
+        "2.00 (2.00 to 2.00) any",
+        "1.00 (1.00 to 1.00) kafka, any",
+        "2.00 (2.00 to 2.00) ours is faster",
+        "2.00 (2.00 to 2.00) any",
+        "4.00 (4.00 to 4.00) kafka, any",
+        "0.500 (0.500 to 0.500) **ours is slower** |",
+    ]
+    assert lines_of(body)[1]["rate"] == [1e6] * 5
 
 
 def test_a_claim_reproduces_when_all_rounds_say_so() -> None:
@@ -111,12 +148,37 @@ def test_the_first_page_says_on_what_machine_and_how_busy_it_was(tmp_path: Path)
         "body": body,
     }
     results = tmp_path / "results"
-    write_document(results / "systems.json", document)
-    assert write_report(results, tmp_path) == ["systems"]
+    write_document(results / "bursts.json", document)
+    assert write_report(results, tmp_path) == ["bursts"]
     page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "kept 0.9 cores busy (0.1 to 1.2)" in page
     assert "not quiet" in page
+    assert "These are bursts" in page
     assert "Left out: NATS JetStream (not installed)" in page
     assert sorted(path.name for path in (results / "pictures").iterdir()) == ["figure-4.svg", "figure-5.svg"]
     details = (tmp_path / "DETAILS.md").read_text(encoding="utf-8")
+    assert "All systems side by side, bursts" in details
     assert "Our paths and their floors" in details
+
+
+def test_long_runs_lead_and_bursts_stand_behind(tmp_path: Path) -> None:
+    """Once there are both, the first page has the figures of long runs alone."""
+    long, short = [100.0] * 5, [900.0] * 7
+    for name, rates, size in (("bursts", short, "small"), ("systems", long, "paper")):
+        lines = [line("kafka2011", Way.READ_LISTS, rates), line("kafka", Way.READ_LISTS, rates)]
+        document = {
+            "benchmark": "systems",
+            "size": size,
+            "seconds": 10.0,
+            "started": "2026-11-23T08:45:00",
+            "machine": MACHINE,
+            "cores_used_by_others": [0.0, 0.1, 0.1],
+            "left_out": {},
+            "body": systems(*lines),
+        }
+        write_document(tmp_path / "results" / f"{name}.json", document)
+    assert write_report(tmp_path / "results", tmp_path) == ["systems", "bursts"]
+    page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "at least 10 s and 2 GB, or for 30 s" in page
+    assert "bursts" not in page
+    assert page.count("0.0009") == 0
