@@ -103,8 +103,8 @@ bench: setup-bench ## bursts of all systems side by side, and the paper's reason
 	@$(PYTHON) -m paper_benchmarks all --only systems,reasons $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-long
-bench-long: setup-bench ## the first page of results: all systems in runs of 10 s and longer, about two hours and 12 GB (first `make bench-rivals`; ONLY=...)
-	@$(PYTHON) -m paper_benchmarks systems --size paper $(BENCH_SYSTEMS) $(BENCH)
+bench-long: setup-bench ## the first page of results: all systems in runs of 10 s and longer, and tables beside Kafka 4, about three hours and 22 GB (first `make bench-rivals`; ONLY=...)
+	@$(PYTHON) -m paper_benchmarks all --only systems,beside,latency --size paper $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-paper
 bench-paper: setup-bench ## every experiment, those of the paper at its size: 9 million messages, 20 GB, ten minutes of the pipeline; three hours

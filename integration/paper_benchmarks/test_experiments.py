@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.paper_benchmarks.toys import WITH_SPARK, WITHOUT_WAITS, run_toy
+from integration.paper_benchmarks.toys import LONGEST, WITH_SPARK, WITHOUT_WAITS, run_toy
 from paper_benchmarks.experiments.catalogue import EXPERIMENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT_S = 170
-ELSEWHERE = {*WITH_SPARK, "events"}
+ELSEWHERE = {*WITH_SPARK, *LONGEST, "events"}
 """In proof/, and in a unit test."""
 
 

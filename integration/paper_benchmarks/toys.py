@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_WAITS = "integration.paper_benchmarks.programs.without_waits"
 WITH_SPARK = ("spark", "load", "load_cost", "pipeline")
 """These take longest."""
+LONGEST = ("sweep", "beside")
+"""Of those without Spark. Most of what they run is run by `systems` and by tests of limits, too."""
 
 
 def run_toy(

@@ -140,7 +140,8 @@ class Progress:
 
     def _point_after(self, messages: int) -> int:
         following = messages + self._job.every
-        return following if self._job.is_timed else min(following, self._job.messages)
+        # A topic that is read once has no message behind its last one.
+        return following if self._job.seconds else min(following, max(self._job.messages, messages + 1))
 
     def _note(self) -> None:
         self._points.append((self.messages, time.perf_counter() - self._began_s))

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from paper_benchmarks.clients.job import Job, Progress, polling, serve
@@ -46,8 +46,13 @@ def _address(job: Job) -> str:
 
 
 def _make_topic(job: Job) -> None:
+    """Make the topic unless it is there."""
     admin = AdminClient({"bootstrap.servers": _address(job)})
-    admin.create_topics([NewTopic(job.topic, 1, 1)])[job.topic].result(_TIMEOUT_S)
+    try:
+        admin.create_topics([NewTopic(job.topic, 1, 1)])[job.topic].result(_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 # The tools of Kafka itself -------------------------------------------------------------------------------------------

@@ -137,7 +137,9 @@ def sustain(kind: Kind, system: System, job: Job, span: Span) -> Run:
     """
     if span.warm_s:
         topic = new_topic() if job.do == "produce" else job.topic
-        first = replace(job, topic=topic, messages=0, seconds=span.warm_s, most_s=span.warm_s)
+        is_once = job.do == "consume" and not job.present
+        messages, seconds = (job.messages, 0.0) if is_once else (0, span.warm_s)
+        first = replace(job, topic=topic, messages=messages, seconds=seconds, most_s=span.warm_s)
         warm = run(kind, system, first)
         every = max(int(warm.rate * _POINT_S) // job.batch, 1) * job.batch
         job = replace(job, every=every)

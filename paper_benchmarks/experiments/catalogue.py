@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 EXPERIMENTS = (
     "systems",
+    "sweep",
+    "beside",
     "reasons",
     "backlog",
     "latency",

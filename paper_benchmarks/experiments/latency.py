@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011 import SyncProducer
 from paper_benchmarks.clients.measure import new_topic
 from paper_benchmarks.experiments.experiment import Experiment, Size
 from paper_benchmarks.measuring.worker import Worker
 from paper_benchmarks.pages.pictures import image, plots
-from paper_benchmarks.pages.tables import figure, significant, table, text, whole
-from paper_benchmarks.systems.kafka2011 import own_broker
+from paper_benchmarks.pages.tables import figure, significant, spread_of, table, text, whole
+from paper_benchmarks.systems import kafka
+from paper_benchmarks.systems.kafka2011 import OWN, own_broker
 from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
@@ -20,11 +22,30 @@ if TYPE_CHECKING:
 
     from paper_benchmarks.experiments.experiment import Bench
     from paper_benchmarks.pages.tables import Column
-    from paper_benchmarks.systems.kafka2011 import KafkaBroker
+    from paper_benchmarks.systems.system import System
 
 _DRIVER = "paper_benchmarks.workers.latency"
 _DEADLINE_S = 120.0  # beyond the time that sending should take
 _NEVER_BY_COUNT = 2**31 - 1
+
+
+class Beside(NamedTuple):
+    """A line that stands beside Kafka 4: which client of which system, with which settings of both."""
+
+    title: str
+    kind: str
+    client: str
+    settings: Mapping[str, object] = {}
+    server: Mapping[str, object] = {}
+
+
+BESIDE = (
+    Beside("kafka2011, Producer, as shipped", OWN, "producer"),
+    Beside("kafka2011, Producer, flushed each time", OWN, "producer", server={"log.flush.interval": 1}),
+    Beside("Kafka 4, as shipped (linger.ms=5)", kafka.KIND.name, "kafka"),
+    Beside("Kafka 4, tuned (linger.ms=0)", kafka.KIND.name, "kafka", {"linger.ms": 0}),
+)
+BESIDE_RATES = (1000, 10_000, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +76,51 @@ RATES = (1, 100, 1000, 10_000)
 
 
 def deliver(
-    system: KafkaBroker,
+    system: System,
     rate: int,
     seconds: float,
     backoff_ms: int,
     begin: Callable[[], object] | None = None,
+    *,
+    client: str = "sync",
+    settings: Mapping[str, object] | None = None,
+    warm_s: float = 0.0,
 ) -> dict[str, Any]:
     """Send at a rate for so many seconds to a new topic, and return how long it took to deliver each message.
 
-    `begin` is called when all is ready, just before.
+    `begin` is called when all is ready, just before. `client` is `sync` (SyncProducer), `producer` or `kafka`, which
+    sends with `settings`. A `backoff_ms` of 0 leaves a consumer of ours as it ships. What is sent in the first `warm_s`
+    does not count.
     """
     topic, messages = new_topic(), max(int(rate * seconds), 10)
-    with SyncProducer(system.host, system.port) as producer:
-        producer.send(topic, bytes(8), 0)  # what a reader waits for before it is ready
+    if client == "kafka":
+        kafka.make_topic(system, topic, 1)
+    else:
+        with SyncProducer(system.host, system.port) as producer:
+            producer.send(topic, bytes(8), 0)  # what a reader waits for before it is ready
     job = {
         "topic": topic,
         "rate": rate,
         "messages": messages,
+        "warm_messages": int(rate * warm_s),
         "backoff_ms": backoff_ms,
+        "client": client,
+        "settings": dict(settings or {}),
         "server": system.server(),
     }
-    deadline_s = messages / rate + _DEADLINE_S
-    with (
-        Worker(_DRIVER, {**job, "do": "deliver"}, deadline_s=deadline_s) as reader,
-        Worker(_DRIVER, {**job, "do": "send"}, deadline_s=deadline_s) as sender,
-    ):
+    deadline_s = messages / rate + warm_s + _DEADLINE_S
+    with ExitStack() as stack:
+        # A topic of Kafka is empty: its reader is ready once the sender is.
+        first, second = ("send", "deliver") if client == "kafka" else ("deliver", "send")
+        workers = {
+            do: stack.enter_context(Worker(_DRIVER, {**job, "do": do}, deadline_s=deadline_s)) for do in (first, second)
+        }
         if begin is not None:
             begin()
         before_s = system.cpu_s()
-        reader.go()
-        sender.go()
-        sent, read = sender.result(), reader.result()
+        workers["deliver"].go()
+        workers["send"].go()
+        sent, read = workers["send"].result(), workers["deliver"].result()
         after_s = system.cpu_s()
     assert before_s is not None
     assert after_s is not None
@@ -97,6 +132,41 @@ def deliver(
         "late_ms": sent["late_ms"],
         "broker_cores": (after_s - before_s) / read["wall_s"],
         "client_cores": (sent["cpu_s"] + read["cpu_s"]) / read["wall_s"],
+    }
+
+
+def _beside(bench: Bench) -> dict[str, Any]:
+    """Measure ours and Kafka 4 in turn, as shipped and tuned, in servers that run together."""
+    kinds = {kind.name: kind for kind in bench.kinds}
+    lines = [line for line in BESIDE if line.kind in kinds]
+    seconds = bench.sized(toy=0.2, small=4, paper=bench.seconds)
+    rates = RATES[2:3] if bench.size is Size.TOY else BESIDE_RATES
+    with ExitStack() as stack:
+        servers: dict[tuple[object, ...], System] = {}
+
+        def once(name: str) -> dict[str, float]:
+            line, rate = planned[name]
+            key = line.kind, str(line.server)
+            if key not in servers:
+                servers[key] = stack.enter_context(bench.start(kinds[line.kind], line.server))
+            done = deliver(
+                servers[key], rate, seconds, 0, client=line.client, settings=line.settings, warm_s=seconds / 5
+            )
+            return {
+                "p50_ms": percentile_ms(done, 0.5),
+                "p99_ms": percentile_ms(done, 0.99),
+                "late_ms": done["late_ms"],
+                "server_cores": done["broker_cores"],
+                "client_cores": done["client_cores"],
+            }
+
+        planned = {f"{line.title}, {rate:,} messages/s": (line, rate) for rate in rates for line in lines}
+        found = bench.in_turn(planned, once, bench.sized(toy=1, small=3, paper=5), "beside")
+    return {
+        "lines": [
+            {"line": line.title, "rate": rate, **{key: [each[key] for each in several] for key in several[0]}}
+            for (line, rate), several in zip(planned.values(), found.values(), strict=True)
+        ]
     }
 
 
@@ -112,7 +182,7 @@ def measure(bench: Bench) -> dict[str, Any]:
                     bench.say(f"flush {setting.title}: {rate:,} messages/s")
                     measured = deliver(system, rate, seconds, setting.backoff_ms)
                     found.append({"flush": setting.title, "backoff_ms": setting.backoff_ms, **measured})
-    return {"seconds": seconds, "lines": found}
+    return {"seconds": seconds, "lines": found, "beside": _beside(bench)}
 
 
 # The report ----------------------------------------------------------------------------------------------------------
@@ -151,7 +221,27 @@ def chapter(body: Mapping[str, Any], pictures: Path) -> str:
         ("clients, cores", whole("client_cores", digits=2)),
     ]
     picture = image(pictures / "latency.svg", "Latency by rate")
-    return "\n\n".join([HOW_TO_READ, picture, table(body["lines"], columns)])
+    return "\n\n".join([HOW_TO_READ, picture, table(body["lines"], columns), *_beside_kafka(body)])
+
+
+def _beside_kafka(body: Mapping[str, Any]) -> list[str]:
+    if "beside" not in body:
+        return []
+    columns = [
+        ("line", text("line")),
+        ("messages/s", whole("rate")),
+        ("p50, ms", spread_of("p50_ms")),
+        ("p99, ms", spread_of("p99_ms")),
+        ("sender late, ms", spread_of("late_ms")),
+        ("server, cores", spread_of("server_cores")),
+        ("clients, cores", spread_of("client_cores")),
+    ]
+    return ["### Beside Kafka 4", BESIDE_TEXT, table(body["beside"]["lines"], columns)]
+
+
+BESIDE_TEXT = """\
+The same for the producers and consumers that most programs use, one broker each. As shipped, ours makes a message
+readable once it is flushed, and flushes at once for a reader that waits; Kafka 4 flushes nothing."""
 
 
 def _draw(body: Mapping[str, Any], path: Path) -> None:

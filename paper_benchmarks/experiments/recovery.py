@@ -80,7 +80,7 @@ def _restart(system: KafkaBroker, topic: str, messages: int, stop: str) -> dict[
         broker.stop()
     began_s = time.monotonic()
     broker.launch()
-    _await_answer(broker, topic)
+    await_answer(broker, topic)
     serves_s, cpu_s = time.monotonic() - began_s, process_cpu_s(broker.process.pid)
     broker.wait_ready(_TIMEOUT_S)
     registered_s = time.monotonic() - began_s
@@ -99,7 +99,7 @@ def _await_handled(broker: LocalBroker, topic: str, size_bytes: int) -> None:
         time.sleep(_POLL_S)
 
 
-def _await_answer(broker: LocalBroker, topic: str) -> None:
+def await_answer(broker: LocalBroker, topic: str) -> None:
     """Wait until it says that it listens, then for its answer.
 
     To connect to a free port of this machine again and again may end in a connection of the socket to itself.

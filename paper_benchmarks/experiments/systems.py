@@ -12,7 +12,7 @@ import tempfile
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paper_benchmarks.clients.job import Job
 from paper_benchmarks.clients.measure import Run, Span, consume, new_topic, points_of, produce, sustain
@@ -60,6 +60,13 @@ class Session:
         return f"{self.kind.name}, {self.variant}: {self.producer}"
 
 
+class Settings(NamedTuple):
+    """Those of a client and of a server, beside what ships."""
+
+    of_client: Mapping[str, object]
+    of_server: Mapping[str, object]
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
     """How much a line does: `times` the messages of its kind's bursts, or as long as a span says."""
@@ -88,12 +95,11 @@ def sessions(kinds: Sequence[Kind], *, with_tuned: bool) -> list[Session]:
 
 
 def _sessions(kind: Kind, *, with_tuned: bool) -> Iterator[Session]:
-    consumers, filled = kind.consumers(), False
+    consumers, filler = kind.consumers(), filler_of(kind)
     for number, line in enumerate(kind.producers()):
         if kind.emptied:
             readers = tuple((reader, SHIPPED) for reader in consumers[number : number + 1])
-        elif line.client == (kind.filler or kind.producers()[0].client) and not filled:
-            filled = True
+        elif line is filler:
             readers = tuple(
                 (reader, variant) for reader in consumers for variant in _variants(kind, reader, with_tuned)
             )
@@ -108,9 +114,14 @@ def _variants(kind: Kind, line: Line, with_tuned: bool) -> list[str]:
     return [SHIPPED, TUNED] if is_tuned else [SHIPPED]
 
 
-def settings_of(kind: Kind, line: Line, variant: str) -> tuple[Mapping[str, object], Mapping[str, object]]:
-    """Return the settings of client and server beside those that ship."""
-    return tuned.tuned(kind.name, line.do, line.client) if variant == TUNED else ({}, {})
+def settings_of(kind: Kind, line: Line, variant: str) -> Settings:
+    """Return what a line is measured with."""
+    return Settings(*(tuned.tuned(kind.name, line.do, line.client) if variant == TUNED else ({}, {})))
+
+
+def filler_of(kind: Kind) -> Line:
+    """Return the line that fills the topic for consumers."""
+    return next((line for line in kind.producers() if line.client == kind.filler), kind.producers()[0])
 
 
 def measure(bench: Bench) -> dict[str, Any]:
@@ -164,7 +175,7 @@ def _each(bench: Bench) -> Callable[[Session], AbstractContextManager[System]]:
 
     def server(session: Session) -> AbstractContextManager[System]:
         touch_memory()
-        return bench.start(session.kind, settings_of(session.kind, session.producer, session.variant)[1])
+        return bench.start(session.kind, settings_of(session.kind, session.producer, session.variant).of_server)
 
     return server
 
@@ -187,20 +198,28 @@ def warm_up(kind: Kind, system: System, times: float) -> None:
 
 
 def _lines_of(session: Session, system: System, extent: Extent) -> Iterator[tuple[str, dict[str, Any]]]:
-    sent = _produce(session, system, extent)
-    yield _name(session.producer, session.variant), _facts(sent)
-    for line, variant in session.readers:
-        yield _name(line, variant), _facts(_consume(session.kind, system, line, variant, sent, extent))
+    kind, line = session.kind, session.producer
+    long = kind.topic_messages if session.readers and not kind.emptied else LEAST_BYTES // PAYLOAD_BYTES
+    sent = produce_line(kind, system, line, settings_of(kind, line, session.variant), extent, long)
+    yield _name(line, session.variant), _facts(sent)
+    for reader, variant in session.readers:
+        run = consume_line(kind, system, reader, settings_of(kind, reader, variant), sent, extent)
+        yield _name(reader, variant), _facts(run)
 
 
 def _name(line: Line, variant: str) -> str:
     return f"{line.do} {line}, {variant}"
 
 
-def _produce(session: Session, system: System, extent: Extent) -> Run:
-    """Send; what consumers read afterwards has at least as many messages as they need."""
-    line, kind = session.producer, session.kind
-    long = kind.topic_messages if session.readers and not kind.emptied else LEAST_BYTES // PAYLOAD_BYTES
+def produce_line(
+    kind: Kind,
+    system: System,
+    line: Line,
+    settings: Settings,
+    extent: Extent,
+    long: int = LEAST_BYTES // PAYLOAD_BYTES,
+) -> Run:
+    """Send to a new topic; `long` is the least messages of a long run of 10 s."""
     messages = extent.messages(line.messages, long)
     messages = max(messages - messages % line.batch, line.batch)
     job = Job(
@@ -210,13 +229,13 @@ def _produce(session: Session, system: System, extent: Extent) -> Run:
         messages=messages,
         every=points_of(min(messages, line.messages), line.batch),
         batch=line.batch,
-        settings=settings_of(kind, line, session.variant)[0],
+        settings=settings.of_client,
         server=system.server(),
     )
     return sustain(kind, system, job, _span(extent, line))
 
 
-def _consume(kind: Kind, system: System, line: Line, variant: str, sent: Run, extent: Extent) -> Run:
+def consume_line(kind: Kind, system: System, line: Line, settings: Settings, sent: Run, extent: Extent) -> Run:
     """Read a topic, again and again in a long run; only once where a client or a queue knows no other way."""
     span, is_once = _span(extent, line), kind.emptied or line.once
     messages = extent.messages(sent.landed, LEAST_BYTES // PAYLOAD_BYTES)
@@ -230,7 +249,7 @@ def _consume(kind: Kind, system: System, line: Line, variant: str, sent: Run, ex
         messages=messages,
         every=points_of(min(messages, line.messages), 1),
         present=0 if is_once else sent.landed,
-        settings=settings_of(kind, line, variant)[0],
+        settings=settings.of_client,
         server=system.server(),
     )
     return sustain(kind, system, job, span)

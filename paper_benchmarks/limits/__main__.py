@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paper_benchmarks.limits.limit import Run, raise_file_limit
+from paper_benchmarks.limits.limit import Run
+from paper_benchmarks.measuring.usage import raise_file_limit
 from paper_benchmarks.pages.tables import significant, table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kafka2011 import ConsumerConnector, SyncProducer
 from kafka2011.consumer.topic_filter import Whitelist
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.limits.limit import Limit, Run, Taken, percentile, until
-from paper_benchmarks.limits.members_worker import Members
+from paper_benchmarks.workers.members import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.limits.limit import Limit, Run
 from paper_benchmarks.limits.members import GROUP, Look, make_topics
-from paper_benchmarks.limits.members_worker import Members
+from paper_benchmarks.workers.members import Members
 from zk.connecting import connect
 
 if TYPE_CHECKING:

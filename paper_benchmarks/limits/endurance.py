@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.limits.limit import Limit, Run, Taken
-from paper_benchmarks.limits.members_worker import Members
 from paper_benchmarks.measuring.worker import ROOT
+from paper_benchmarks.workers.members import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

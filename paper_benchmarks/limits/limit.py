@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,12 +80,6 @@ def until(is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) ->
             raise TimeoutError(f"not within {timeout_s:g} s: {what}")
         time.sleep(_POLL_S)
     return time.monotonic() - began_s
-
-
-def raise_file_limit() -> None:
-    """Open as many files as the system allows."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafka2011 import SyncProducer
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.limits.limit import Limit, Run, Taken, until
-from paper_benchmarks.limits.members_worker import Members
+from paper_benchmarks.workers.members import Members
 from zk import paths
 from zk.brokers import BrokerRegistry
 from zk.connecting import connect

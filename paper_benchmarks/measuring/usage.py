@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from contextlib import suppress
@@ -104,6 +105,12 @@ def stored_in(directory: Path) -> int:
             while block := file.read(_BLOCK_BYTES):
                 total += len(block) if block.strip(b"\0") else 0
     return total
+
+
+def raise_file_limit() -> None:
+    """Open as many files as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class TierUsage:

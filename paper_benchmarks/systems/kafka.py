@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.worker import ROOT
-from paper_benchmarks.systems.local_server import HOST, LocalServer, missing_modules, own_directory, program, running
+from paper_benchmarks.systems.local_server import HOST, LocalServer, Process, missing_modules, own_directory, program
 from paper_benchmarks.systems.system import Kind, Line, System, Way
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 JARS = ROOT / ".venv" / "kafka"
@@ -45,7 +45,20 @@ _SETTINGS = {
 
 
 class KafkaServer(LocalServer):
-    """One node."""
+    """One node, which `command` starts in a directory."""
+
+    def __init__(self, port: int, process: Process, data: Path, command: Sequence[str]) -> None:
+        super().__init__("kafka", version_of(JARS) or "", port, process, data, _SETTINGS)
+        self._command = command
+
+    def kill(self) -> None:
+        """End it with kill -9."""
+        self.process.kill()
+
+    def launch(self) -> None:
+        """Start it again, without waiting for it."""
+        assert self.directory is not None
+        self.process = Process(self._command, self.directory.parent)
 
     def server(self) -> dict[str, Any]:
         """Return address, and what its own tools are run from."""
@@ -95,9 +108,38 @@ def _start(directory: Path, settings: Mapping[str, object] | None = None) -> Ite
         _format(java, str(properties))
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
         command = [java, f"-Xms{_HEAP}", f"-Xmx{_HEAP}", quiet, "-cp", _classpath(), "kafka.Kafka", str(properties)]
-        with running(command, base) as process:
-            process.await_up(lambda: socket.create_connection((HOST, port), _TIMEOUT_S).close())
-            yield KafkaServer("kafka", version_of(JARS) or "", port, process, data, _SETTINGS)
+        server = KafkaServer(port, Process(command, base), data, command)
+        try:
+            server.process.await_up(lambda: socket.create_connection((HOST, port), _TIMEOUT_S).close())
+            yield server
+        finally:
+            server.process.stop()
+
+
+def make_topic(system: System, topic: str, partitions: int) -> None:
+    """Make a topic with partitions, and wait until all are there."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": f"{system.host}:{system.port}"})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_TIMEOUT_S)
+
+
+def owners(system: System, group: str) -> Callable[[], tuple[int, int]]:
+    """Return what tells how many partitions members of a group own, and how many members own some."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": f"{system.host}:{system.port}"})
+
+    def owned() -> tuple[int, int]:
+        try:
+            members = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S).members
+        except KafkaException:  # the group's coordinator is not there yet
+            return 0, 0
+        counts = [len(each.assignment.topic_partitions) for each in members]
+        return sum(counts), sum(map(bool, counts))
+
+    return owned
 
 
 def _format(java: str, properties: str) -> None:

@@ -80,6 +80,11 @@ class Process:
                     ) from error
                 time.sleep(_POLL_S)
 
+    def kill(self) -> None:
+        """End it with kill -9."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """Ask it to end, and kill what does not: itself and whatever it started."""
         try:

@@ -43,6 +43,15 @@ def test_a_percentile_is_that_of_its_flush_setting_and_rate() -> None:
     assert percentile_ms(BODY["lines"][0], 0.999) == pytest.approx(1099)
 
 
+def test_lines_beside_kafka_are_a_table_of_their_own(tmp_path: Path) -> None:
+    """Results of before have none."""
+    figures = ("p50_ms", "p99_ms", "late_ms", "server_cores", "client_cores")
+    lines = [{"line": "ours", "rate": 10_000, **{key: [1.0, 2.0, 3.0] for key in figures}}]
+    text = chapter({**BODY, "beside": {"lines": lines}}, tmp_path)
+    assert "| ours | 10,000 | 2.00 (1.00 to 3.00) |" in text
+    assert "### Beside Kafka 4" not in chapter(BODY, tmp_path)
+
+
 def test_the_chapter_has_a_plot_for_each_rate_and_a_row_for_each_line(tmp_path: Path) -> None:
     """In milliseconds."""
     text = chapter(BODY, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -64,6 +65,19 @@ def test_a_timed_producer_goes_on_from_point_to_point() -> None:
     points = progress.facts()["points"]
     assert points[-1][0] >= 30
     assert [later[0] - earlier[0] for earlier, later in pairwise(points)] == [10] * (len(points) - 1)
+
+
+def test_a_consumer_that_reads_once_ends_at_the_last_message_or_when_its_time_is_up() -> None:
+    """Behind the last message comes none that could be the next point."""
+    once = Job(do="consume", client="any", topic="views", messages=25, every=10, most_s=60.0)
+    progress = Progress(once)
+    progress.start()
+    assert [progress.read(9), progress.read(9), progress.read(7)] == [True, True, False]
+    assert progress.facts()["messages"] == 25
+    late = Progress(replace(once, most_s=1e-9))
+    late.start()
+    assert not late.read(10)
+    assert late.facts()["messages"] == 10
 
 
 def test_a_timed_consumer_reads_the_topic_again() -> None:

@@ -11,32 +11,43 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011 import ConsumerConnector
 from kafka2011.consumer.topic_filter import Whitelist
-from paper_benchmarks.limits.limit import raise_file_limit
-from paper_benchmarks.measuring.usage import process_cpu_s
+from paper_benchmarks.measuring.usage import process_cpu_s, raise_file_limit
 from paper_benchmarks.measuring.worker import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-_MODULE = "paper_benchmarks.limits.members_worker"
+MODULE = "paper_benchmarks.workers.members"
+"""The program of members of ours."""
 _STOP_TIMEOUT_S = 120.0
 
 
 class Members:
     """So many members of a group, in processes that are ready when this is entered; they join when told to.
 
-    `topics` are those that each subscribes to, with how many streams; one of them may be a pattern with a `*`.
+    `topics` are those that each subscribes to, with how many streams; one of them may be a pattern with a `*`. `module`
+    is the program of a process; it gets `zk_connect` as where to connect to. `settings` are those of a member.
     """
 
-    def __init__(self, zk_connect: str, group: str, topics: Mapping[str, int], count: int, at_once: int) -> None:
-        self._job = {"zk": zk_connect, "group": group, "topics": dict(topics)}
+    def __init__(
+        self,
+        zk_connect: str,
+        group: str,
+        topics: Mapping[str, int],
+        count: int,
+        at_once: int,
+        module: str = MODULE,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self._job = {"zk": zk_connect, "group": group, "topics": dict(topics), "settings": settings or {}}
         self._counts = [min(at_once, count - start) for start in range(0, count, at_once)]
+        self._module = module
         self._processes: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
         for count in self._counts:
-            command = [sys.executable, "-m", _MODULE, json.dumps({**self._job, "count": count})]
+            command = [sys.executable, "-m", self._module, json.dumps({**self._job, "count": count})]
             self._processes.append(
                 subprocess.Popen(  # noqa: S603 (a module of ours)
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
@@ -58,6 +69,12 @@ class Members:
             assert process.stdin is not None
             process.stdin.write("join\n")
             process.stdin.flush()
+
+    def kill(self) -> None:
+        """End them with kill -9."""
+        for process in self._processes:
+            process.kill()
+        self.leave()
 
     def leave(self) -> None:
         """Have them leave, and end."""
@@ -90,7 +107,7 @@ def _run(job: Mapping[str, Any]) -> None:
         "groupid": job["group"],
         "zk.sessiontimeout.ms": 10_000,
         "zk.connectiontimeout.ms": 60_000,
-        **job.get("settings", {}),
+        **job["settings"],
     }
     with ExitStack() as stack:
         members = [ConsumerConnector(settings) for _ in range(job["count"])]
