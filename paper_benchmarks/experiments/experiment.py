@@ -212,6 +212,6 @@ def _json(value: Any, indent: str = "") -> str:
     return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
 
 
-def beside(results: Path) -> Path:
+def pages_of(results: Path) -> Path:
     """Return the directory of the reports that are written from a directory of results."""
     return results.parent if results == RESULTS else results

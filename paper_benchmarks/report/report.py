@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from paper_benchmarks.experiments import beside, latency
 from paper_benchmarks.experiments.catalogue import BURSTS, EXPERIMENTS, experiment
-from paper_benchmarks.experiments.experiment import LEAST_S, Size, beside
+from paper_benchmarks.experiments.experiment import LEAST_S, Size, pages_of
 from paper_benchmarks.experiments.systems import LEAST_BYTES, MOST_TIMES
 from paper_benchmarks.pages.pictures import image
 from paper_benchmarks.report import claims, figures, headlines
@@ -74,6 +75,8 @@ def write_report(results: Path, output: Path) -> list[str]:
     pictures = results / "pictures"
     chapters = ["# Details", f"Behind [{RESULTS_MD}]({RESULTS_MD}): every experiment that was run, line by line."]
     for name, document in documents.items():
+        if name == beside.EXPERIMENT.name:
+            continue  # all of it is on the first page
         found = experiment(document["benchmark"])
         title = f"{found.title}, bursts" if name == BURSTS else found.title
         chapters += [f"## {title}", f"`{found.name}`, for {found.tells}.", conditions(document)]
@@ -94,6 +97,7 @@ def _first_page(documents: Mapping[str, Document], pictures: Path) -> list[str]:
             figures.draw_figure(body, pictures / name, do)
         parts += ["## Figures 4 and 5", _FIGURES]
         parts += [image(pictures / figures.FIGURE_4, "Figure 4"), image(pictures / figures.FIGURE_5, "Figure 5")]
+    parts += _beside(documents, pictures)
     if "reasons" in documents:
         figures.draw_reasons(documents["reasons"]["body"], pictures / figures.REASONS)
         parts += ["## The paper's reasons", conditions(documents["reasons"]), _REASONS]
@@ -104,6 +108,16 @@ def _first_page(documents: Mapping[str, Document], pictures: Path) -> list[str]:
     if found := claims.chapter(bodies):
         parts += ["## The paper's claims", found]
     return parts if documents else [*parts, _NOTHING]
+
+
+def _beside(documents: Mapping[str, Document], pictures: Path) -> list[str]:
+    """Return the tables beside Kafka 4: of latency, and of what grows."""
+    parts = []
+    if "latency" in documents and (delivery := latency.beside_kafka(documents["latency"]["body"])):
+        parts += [conditions(documents["latency"]), *delivery]
+    if (found := documents.get(beside.EXPERIMENT.name)) is not None:
+        parts += [conditions(found), beside.chapter(found["body"], pictures)]
+    return ["## Beside Kafka 4", *parts] if parts else []
 
 
 def _extent(document: Document) -> str:
@@ -131,4 +145,4 @@ def conditions(document: Document) -> str:
 
 def default_output(results: Path) -> Path:
     """Return the directory in which the report of a directory of results lies."""
-    return beside(results)
+    return pages_of(results)

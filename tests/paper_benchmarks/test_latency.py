@@ -49,7 +49,7 @@ def test_lines_beside_kafka_are_a_table_of_their_own(tmp_path: Path) -> None:
     lines = [{"line": "ours", "rate": 10_000, **{key: [1.0, 2.0, 3.0] for key in figures}}]
     text = chapter({**BODY, "beside": {"lines": lines}}, tmp_path)
     assert "| ours | 10,000 | 2.00 (1.00 to 3.00) |" in text
-    assert "### Beside Kafka 4" not in chapter(BODY, tmp_path)
+    assert "### Delivery" not in chapter(BODY, tmp_path)
 
 
 def test_the_chapter_has_a_plot_for_each_rate_and_a_row_for_each_line(tmp_path: Path) -> None:
