@@ -129,7 +129,7 @@ class Progress:
 
     def finish(self) -> None:
         """Note a last point, for messages that were handled after the clock had ended the run."""
-        if self.messages > self._points[-1][0]:
+        if not self._points or self.messages > self._points[-1][0]:
             self._note()
 
     def facts(self) -> dict[str, Any]:

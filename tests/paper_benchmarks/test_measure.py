@@ -80,6 +80,19 @@ def test_a_consumer_that_reads_once_ends_at_the_last_message_or_when_its_time_is
     assert late.facts()["messages"] == 10
 
 
+def test_what_is_confirmed_after_the_end_counts() -> None:
+    """A producer that learns of its messages later has a last point for them, and one at least."""
+    progress = Progress(Job(do="produce", client="any", topic="views", messages=0, every=100, most_s=1e-9))
+    progress.start()
+    assert progress.wants_more(0) is False
+    progress.read(30)
+    progress.finish()
+    assert progress.facts()["messages"] == 30
+    progress.read(20)
+    progress.finish()
+    assert [messages for messages, _ in progress.facts()["points"]] == [30, 50]
+
+
 def test_a_timed_consumer_reads_the_topic_again() -> None:
     """It goes back after each message of the topic, and fetches none beyond its end; one too many is an error."""
     passes, fetched = [], []
