@@ -107,9 +107,9 @@ bench-long: setup-bench ## the first page of results: all systems in runs of 10 
 	@$(PYTHON) -m paper_benchmarks all --only systems,beside,latency --size paper $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-paper
-bench-paper: setup-bench ## every experiment, those of the paper at its size: 9 million messages, 20 GB, ten minutes of the pipeline; three hours
-	@$(PYTHON) -m paper_benchmarks all --without systems,reasons,backlog,load_cost,pipeline $(BENCH)
-	@$(PYTHON) -m paper_benchmarks all --only systems,reasons,backlog,load_cost,pipeline --size paper $(BENCH_SYSTEMS) $(BENCH)
+bench-paper: setup-bench ## every experiment, those of the paper at its size: long runs, 20 GB, ten minutes of the pipeline; six hours
+	@$(PYTHON) -m paper_benchmarks all --without sweep,systems,beside,reasons,backlog,load_cost,pipeline $(BENCH)
+	@$(PYTHON) -m paper_benchmarks all --only systems,beside,reasons,backlog,load_cost,pipeline --size paper $(BENCH_SYSTEMS) $(BENCH)
 
 .PHONY: bench-clients
 bench-clients: setup-bench ## what a message costs our clients and broker, with C and without, and their floors, in a few minutes

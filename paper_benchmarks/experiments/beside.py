@@ -344,15 +344,15 @@ TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int]] = {
 
 TEXT = {
     "Consumers of one topic": """\
-So many connections read the same 300 MB again and again, in fetches of 1 MiB. They drop what comes, so that the server
-is what is measured.""",
+Connections read the same 300 MB again and again, in fetches of 1 MiB. They drop what they receive, so the server is
+what is measured.""",
     "Partitions": """\
 One client sends sets of 20 messages to one partition after the other, unconfirmed (`acks=0`): SyncProducer, and
 confluent-kafka's `produce_batch`. Kafka 4 is left out beyond 1,000 partitions, where making the topic takes it
 minutes.""",
     "GB of a backlog": """\
-One topic grows to so many GB of payloads. At each step some messages are appended in lists, and as many of the oldest
-are read, in lists again: two million at full size.""",
+One topic grows step by step. At each step a client appends two million messages in lists, and another one reads the two
+million that are oldest.""",
     "Members of a group": """\
 Members of one topic with 100 partitions: from when they are told to join until every partition has an owner and every
 member some partition. Then one more joins, and is killed. As shipped, a session of ours ends after 6 s without a sign

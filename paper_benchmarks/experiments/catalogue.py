@@ -29,7 +29,7 @@ EXPERIMENTS = (
 
 
 BURSTS = "bursts"
-"""The document of `systems` at size small: runs of so many messages, most of them shorter than a second."""
+"""The document of `systems` at size small: runs of a fixed number of messages, many of them shorter than a second."""
 
 
 def document_of(name: str, size: Size) -> str:

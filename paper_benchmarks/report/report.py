@@ -41,8 +41,8 @@ Each line ran for at least {seconds:g} s and {gigabytes:g} GB, or for {most:g} s
 warm-up of the same kind. *Tuned* stands for the settings that a sweep found best, for ours and for the others;
 DETAILS.md has them, and each one's reason."""
 _BURSTS = """\
-**These are bursts**: each line handles so many messages, and many last less than a second. What holds for minutes is
-measured by `python -m paper_benchmarks systems --size paper`."""
+**These are bursts**: each line handles a fixed number of messages, and many lines last less than a second. For figures
+that hold for minutes, run `python -m paper_benchmarks systems --size paper`."""
 _OLD = """\
 These bursts are older than three changes: a producer sends each batch in a request of its own and has several barriers
 under way, brokers keep freed memory, and a log that a reader waits for is flushed at once. Ours was set to flush once a
