@@ -155,19 +155,19 @@ def read(stack: ExitStack, zk_connect: str) -> None:
 
 def test_who_is_behind_and_by_how_long(looked: Looked) -> None:
     """At a glance, at the top of the first view: who, how much, for how long, and what is the matter."""
-    see(looked.browser, looked.address, "cluster", "Who is behind")
+    see(looked.browser, looked.address, "cluster", "Consumer lag")
     eventually(lambda: are_told_apart(looked.browser.evaluate(MAIN)), what="the verdicts")
-    looked.at("cluster", "Who is behind")
+    looked.at("cluster", "Consumer lag")
 
 
 def are_told_apart(text: str) -> bool:
     first, second, third = (each.strip() for each in text.splitlines()[1:4])
     return (
-        first.startswith(f"{STOPPED} is ")
+        first.startswith(f"{STOPPED} lags by ")
         and first.endswith("stopped: commits nothing")
-        and second.startswith(f"{FALLS_BEHIND} is ")
-        and " behind, about " in first
-        and " behind, about " in second
+        and second.startswith(f"{FALLS_BEHIND} lags by ")
+        and ", about " in first
+        and ", about " in second
         and third == "1 other group keeps up."
     )
 
@@ -182,7 +182,7 @@ def test_who_owns_this_partition_and_since_when(looked: Looked) -> None:
 def test_what_would_be_lost(looked: Looked) -> None:
     """A table of brokers says how much each alone holds, and who has not read it yet."""
     text = looked.at("cluster", "If a broker died now")
-    assert text.count("out of reach: no copy") == 2
+    assert text.count("unavailable: no copy") == 2
     assert f"by {STOPPED}" in text
 
 

@@ -72,7 +72,7 @@ def see(browser: Browser, address: str, view: str, text: str, width: int = WIDE)
         (f"messages/{TOPIC}/0-0", PAYLOADS[1].decode()),
         (f"rebalances/{GROUP}", "Who owned what"),
         (f"rebalances/{HOSTILE.replace('%', '%25').replace('/', '%2F')}", HOSTILE),
-        ("pipeline", "No tier of this cluster counts anything"),
+        ("pipeline", "No tier of this cluster reports counts"),
     ],
 )
 def test_each_view_is_drawn_and_shut_in(browser: Browser, shown: Shown, view: str, text: str) -> None:
@@ -96,7 +96,7 @@ def test_messages_are_beside_their_bytes(browser: Browser, shown: Shown) -> None
     """Each byte is shown; a compressed set is opened; links lead to those before and after."""
     text = see(browser, shown.address, f"messages/{TOPIC}/0-0", "compression: gzip")
     assert all(payload.decode() in text for payload in PAYLOADS[:2])
-    assert "bytes that are no text" in text
+    assert "bytes that are not text" in text
     assert HOSTILE.encode().hex(" ")[:17] in text
     browser.evaluate("[...document.querySelectorAll('main a')].find(each => each.innerText === 'first').click()")
     eventually(lambda: "from offset 0;" in browser.evaluate(TEXT), what="the first messages")
@@ -141,5 +141,7 @@ def test_a_server_that_is_gone_is_said(browser: Browser, shown: Shown, tmp_path:
 
     with connect(shown.cluster.zk_connect) as client, serve(client, "127.0.0.1", 0) as address:
         see(browser, address, "cluster", TOPIC)
-    eventually(lambda: "is old" in browser.evaluate("document.getElementById('beat').innerText"), what="the word on it")
+    eventually(
+        lambda: "is out of date" in browser.evaluate("document.getElementById('beat').innerText"), what="the word on it"
+    )
     assert TOPIC in browser.evaluate(TEXT)

@@ -105,7 +105,7 @@ def test_offsets_that_have_moved_since_stay(shown: Shown, address: str) -> None:
     """Who confirms has seen other offsets: nothing is written."""
     moves = [move(0, 2 * MESSAGE_BYTES)]
     status, found = post(address, "move", {"group": GROUP, "topic": TOPIC, "moves": moves})
-    assert (status, "look again" in found["error"]) == (502, True)
+    assert (status, "check again" in found["error"]) == (502, True)
     assert committed(shown) == {WHERE: MESSAGE_BYTES}
 
 
@@ -204,7 +204,7 @@ def test_nobody_elsewhere_may_change_without_a_certificate(shown: Shown, caplog:
     ):
         pass
     with serve(shown.client, "0.0.0.0", 0):
-        assert "whoever reaches the console" in caplog.text
+        assert "everyone who reaches the console" in caplog.text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

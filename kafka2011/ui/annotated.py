@@ -59,7 +59,7 @@ def annotate(data: bytes, offset: int, decoded: Decode) -> Iterator[Shown]:
         header = read_header(data, position)
         if not isinstance(header, MessageHeader):
             rest = data[position : position + MOST_SHOWN_BYTES]
-            fault = f"no message: {header}" if header else "not even a header was fetched"
+            fault = f"not a message: {header}" if header else "less than a header was fetched"
             yield Shown(offset + position, len(data) - position, [], rest.hex(), "", [], fault)
             return
         message = data[position : position + header.message_bytes]
@@ -110,7 +110,7 @@ def _said_of_crc(crc: int, payload: bytes, *, is_whole: bool) -> str:
     if not is_whole:
         return f"{crc:#010x}, not checked"
     computed = crc32(payload)
-    return f"{crc:#010x}, right" if computed == crc else f"{crc:#010x}, but the payload has {computed:#010x}"
+    return f"{crc:#010x}, correct" if computed == crc else f"{crc:#010x}, but the payload has {computed:#010x}"
 
 
 def _cut(message: bytes, header: MessageHeader) -> str:
@@ -149,7 +149,7 @@ def text_of(payload: bytes, decoded: Decode) -> str:
     try:
         text = payload.decode()
     except UnicodeDecodeError:
-        return f"{len(payload)} bytes that are no text"
+        return f"{len(payload)} bytes that are not text"
     if text.lstrip()[:1] in {"{", "["} and len(text) <= MOST_SHOWN_BYTES:
         try:
             return json.dumps(json.loads(text), indent=1, ensure_ascii=False)

@@ -42,7 +42,7 @@ class OffsetChanges:
         chosen = [_partition(topic, name)] if name else []
         is_offset = to.isascii() and to.isdigit()
         if is_offset and not chosen:
-            raise ValueError("an offset is one of a partition: choose which")
+            raise ValueError("an offset belongs to one partition: choose it")
         self._check_known(group)
         before = self._groups.committed(group, topic)
         moved = self._groups.reset(group, topic, int(to) if is_offset else to, chosen, dry_run=True)
@@ -64,7 +64,9 @@ class OffsetChanges:
         now = self._groups.committed(group, topic)
         for where, (before, _) in moves.items():
             if now.get(where) != before:
-                raise KafkaError(f"{where} was at {before} when that was shown, and is at {now.get(where)}: look again")
+                raise KafkaError(
+                    f"{where} was at {before} when that was shown, and is at {now.get(where)}: check again"
+                )
         said = ", ".join(f"{where.znode_name} from {before} to {after}" for where, (before, after) in moves.items())
         logger.info("%s moves group %s in topic %s: %s", who, group, topic, said)
         try:
@@ -72,7 +74,9 @@ class OffsetChanges:
                 group, {topic: {where.znode_name: after for where, (_, after) in moves.items()}}, check=True
             )
         except KafkaError as error:
-            logger.warning("group %s in topic %s was not moved, or not whole: %s", group, topic, error)
+            logger.warning(
+                "the offsets of group %s in topic %s were not moved, or only some of them: %s", group, topic, error
+            )
             raise
         return {"moved": len(moves)}
 
@@ -92,7 +96,7 @@ def _partition(topic: str, name: object) -> TopicPartition:
     try:
         return TopicPartition.from_znode_name(topic, str(name))
     except MalformedNode as error:
-        raise ValueError(f"{name} is no partition: it is named broker-number, as in 0-1") from error
+        raise ValueError(f"{name} is not a partition: write it broker-number, as in 0-1") from error
 
 
 def _moves(topic: str, asked: object) -> dict[TopicPartition, tuple[int | None, int]]:

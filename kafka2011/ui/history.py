@@ -177,9 +177,9 @@ def _cause(step: RebalanceStep) -> str:
     texts = {
         JOINED: f"member {step.who} joined",
         LEFT: f"member {step.who} left",
-        CAME: f"broker {step.who} came",
-        WENT: f"broker {step.who} went",
-        UNSEEN: "nobody looked before this",
+        CAME: f"broker {step.who} registered",
+        WENT: f"broker {step.who} is no longer registered",
+        UNSEEN: "not observed before this",
     }
     return texts[step.kind]
 

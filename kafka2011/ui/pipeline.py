@@ -61,7 +61,7 @@ class PipelineReads:
         size = self._sampler.size_of(AUDIT_TOPIC)
         if size > MOST_BYTES:
             raise KafkaError(
-                f"topic {AUDIT_TOPIC} holds {size} bytes, too much to read here: see kafka2011 audit --state"
+                f"topic {AUDIT_TOPIC} holds {size} bytes, too much to read here: use kafka2011 audit --state"
             )
         from_ms = now_ms // _DAY_MS * _DAY_MS - _DAY_MS
         scope = Scope((), None, from_ms, judgeable_until_ms(DEFAULT_RULES, now_ms), DEFAULT_RULES)

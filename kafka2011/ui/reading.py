@@ -160,7 +160,7 @@ def _fetch(consumer: SimpleConsumer, where: TopicPartition, start: int, upto: in
             break
         data += fetched
     if not data and upto > start:
-        raise KafkaError(f"broker {where.broker_id} gave nothing of {where} at offset {start}")
+        raise KafkaError(f"broker {where.broker_id} returned nothing of {where} at offset {start}")
     return data
 
 

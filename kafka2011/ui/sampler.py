@@ -128,7 +128,7 @@ class Sampler:
         """Begin to read for a browser. Raises TooManyViewersError."""
         with self._lock:
             if len(self._viewers) >= MOST_VIEWERS:
-                raise TooManyViewersError(f"{MOST_VIEWERS} browsers look already: close one")
+                raise TooManyViewersError(f"{MOST_VIEWERS} browsers are open already: close one")
             if not self._viewers and not self._is_always_on:
                 self._is_first = self._clock.monotonic_s() - self._left_s > _ABSENT_S
                 self._swept_s = 0.0

@@ -92,12 +92,12 @@ def _check_doors(address: str, doors: Doors) -> None:
         return
     if doors.allow_changes:
         raise ConfigError(
-            f"at {address} whoever reaches the console could make changes: let in only those with a certificate"
-            " (--tls-ca), or listen on 127.0.0.1"
+            f"at {address} everyone who reaches the console could make changes: admit only browsers with a"
+            f" certificate (--tls-ca), or listen on 127.0.0.1"
         )
     logger.warning(
-        "whoever reaches the console at %s sees topics, groups and messages; --tls-ca lets in only those with a"
-        " certificate",
+        "everyone who reaches the console at %s sees topics, groups and messages; --tls-ca admits only browsers with"
+        " a certificate",
         address,
     )
 

@@ -61,9 +61,9 @@ def test_what_is_wrong_is_said() -> None:
     [cut] = annotate(bytes(MessageSet([b"payload"]))[:-3], 0, none)
     assert cut.fault == "only 14 of its 17 bytes were fetched"
     [junk] = annotate(b"\xff" * 30, 5, none)
-    assert (junk.offset, junk.fields, "no message" in junk.fault) == (5, [], True)
+    assert (junk.offset, junk.fields, "not a message" in junk.fault) == (5, [], True)
     [short] = annotate(b"\0\0\0", 0, none)
-    assert "not even a header" in short.fault
+    assert "less than a header" in short.fault
 
 
 def test_long_payloads_are_cut() -> None:
@@ -79,7 +79,7 @@ def test_long_payloads_are_cut() -> None:
         (b'{"a": [1]}', json.dumps({"a": [1]}, indent=1)),
         (b"{not json", "{not json"),
         (b"[" * 1000, "[" * 1000),
-        (b"\xff\xfe", "2 bytes that are no text"),
+        (b"\xff\xfe", "2 bytes that are not text"),
         ("grüße".encode(), "grüße"),
         (b"", ""),
     ],

@@ -119,7 +119,7 @@ function beat() {
   const text = !heardMs
     ? "connecting…"
     : isSilent
-      ? "No word from the server: what is below is old."
+      ? "The server does not answer: this page is out of date."
       : trouble
         ? `The cluster cannot be read now: ${trouble}`
         : "live";

@@ -1,4 +1,4 @@
-// View 1: who owns what, who is behind, and what hangs on each broker.
+// View 1: who owns what, which groups lag, and what hangs on each broker.
 
 import { groupChoice, nameOf } from "./choices.js";
 import {
@@ -42,7 +42,7 @@ export const stateOf = (name) =>
     ` ${WORDS[name][1]}`,
   );
 
-// A group is as bad as its worst partition: say of how many that is true, unless of all.
+// A group's verdict is that of its worst partition: show how many partitions have it, unless all have.
 function stateOfGroup(group) {
   const alike = group.partitions.filter((partition) => partition.state === group.state).length,
     isPart = !["ok", "learning"].includes(group.state) && alike < group.partitions.length;
@@ -59,11 +59,11 @@ export function cluster(state) {
     section(
       "owners",
       "Who owns what",
-      picture.groups.length ? groupChoice(state) : h("p", {}, "No group has ever read here."),
+      picture.groups.length ? groupChoice(state) : h("p", {}, "No group has read from this cluster."),
       group ? legend(group) : null,
       matrix(picture, group),
     ),
-    section("behind", "Who is behind", lags(state)),
+    section("behind", "Consumer lag", lags(state)),
     section("loss", "If a broker died now", losses(picture)),
     picture.omitted ? bad(`${picture.omitted} more partitions are not shown.`) : null,
   ];
@@ -80,8 +80,8 @@ function glance({ picture }) {
         "li",
         {},
         h("b", {}, group.name),
-        ` is ${bytes(group.lag_bytes)} behind, `,
-        group.lag_s === null ? "for how long is not known yet" : `about ${seconds(group.lag_s)}`,
+        ` lags by ${bytes(group.lag_bytes)}, `,
+        group.lag_s === null ? "the time is not known yet" : `about ${seconds(group.lag_s)}`,
         ": ",
         stateOfGroup(group),
       ),
@@ -93,13 +93,13 @@ function glance({ picture }) {
       h(
         "li",
         {},
-        "Not judged yet, which takes 100 s of looking: ",
+        "Not judged yet, which takes 100 s of samples: ",
         learning.map((group) => group.name).join(", "),
         ".",
       ),
     );
   const good = picture.groups.length - behind.length - learning.length;
-  if (behind.length > 3) said.push(h("li", {}, `${plural(behind.length - 3, "more group")} like that: see below.`));
+  if (behind.length > 3) said.push(h("li", {}, `${plural(behind.length - 3, "more group")} in trouble: see below.`));
   if (good && good < picture.groups.length)
     said.push(h("li", {}, good === 1 ? "1 other group keeps up." : `${good} other groups keep up.`));
   if (!behind.length && !learning.length)
@@ -111,7 +111,7 @@ function glance({ picture }) {
         { class: "bad" },
         `${plural(group.ownerless, "partition")} of `,
         h("b", {}, group.name),
-        " without an owner: nobody of the group reads there.",
+        " without an owner: no member of the group reads there.",
       ),
     );
   }
@@ -127,7 +127,7 @@ function glance({ picture }) {
         when(last.last.begin_ms),
         ", ",
         link(path("rebalances", last.name), last.name),
-        `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member came or went"}`,
+        `, ${last.last.causes.join(", ").replaceAll(`${last.name}_`, "") || "no member joined or left"}`,
         `; ${plural(last.last.moved, "partition")} moved.`,
       ),
     );
@@ -151,7 +151,7 @@ function legend(group) {
         when(member.since_ms),
       ),
     ),
-    owned.get(null) ? h("li", {}, badge(group.name, null), ` nobody: ${plural(owned.get(null), "partition")}`) : null,
+    owned.get(null) ? h("li", {}, badge(group.name, null), ` no owner: ${plural(owned.get(null), "partition")}`) : null,
   );
 }
 
@@ -168,8 +168,8 @@ function matrix(picture, group) {
     read = new Set((group?.partitions ?? []).map(({ topic }) => topic));
   const topics = picture.topics.toSorted((a, b) => read.has(b) - read.has(a)); // those that the group reads go first
   return table(
-    "Partitions by topic and broker. A letter and its colour are the owner in the group, the number below is the" +
-      " partition's; a dash: the group does not read it.",
+    "Partitions by topic and broker. The letter and the colour show the owner in the group, the number is that of the" +
+      " partition. A dash: the group does not read it.",
     [
       "topic",
       ...brokers.map((broker) =>
@@ -206,7 +206,7 @@ function tile({ topic, partition, earliest, end }, ofGroup, group) {
   const said = ofGroup
     ? owner
       ? `${letter(group.name, owner)}: ${short(group.name, owner)}`
-      : "nobody"
+      : "none"
     : "not read by the group";
   const since = ofGroup?.owned_since_ms ? `, since ${clock(ofGroup.owned_since_ms)}` : "";
   const text = `${topic}/${partition}, ${size}, owner ${said}${since}`;
@@ -219,11 +219,11 @@ function tile({ topic, partition, earliest, end }, ofGroup, group) {
 
 function lags({ picture, mayChange }) {
   const groups = worst(picture.groups);
-  if (!groups.length) return h("p", {}, "No group has ever read here.");
+  if (!groups.length) return h("p", {}, "No group has read from this cluster.");
   return [
     table(
       "Groups, those in trouble first",
-      ["group", "verdict", "behind by", "bytes", "last ten minutes", "members"],
+      ["group", "verdict", "lag", "lag in bytes", "last ten minutes", "members"],
       groups.map((group) =>
         h(
           "tr",
@@ -241,7 +241,7 @@ function lags({ picture, mayChange }) {
       h(
         "details",
         { id: `of-${group.name}` },
-        h("summary", {}, `Partitions of ${group.name}: owner, since when, how far`),
+        h("summary", {}, `Partitions of ${group.name}: owner, offset and lag`),
         mayChange ? link(path("offsets", group.name), `Move the offsets of ${group.name}`) : null,
         partitions(group),
       ),
@@ -254,9 +254,9 @@ const COLUMNS = [
   ["owner", (partition, group) => named(group, partition.owner)],
   ["owner since", ({ owned_since_ms }) => (owned_since_ms ? when(owned_since_ms) : null)],
   ["committed", ({ committed }) => number(committed)],
-  ["at", ({ committed_at_ms }) => (committed_at_ms ? when(committed_at_ms) : null)],
-  ["behind by", ({ lag_bytes, lag_s }) => number(lag_bytes === null ? "–" : seconds(lag_bytes ? lag_s : 0))],
-  ["bytes", ({ lag_bytes }) => number(bytes(lag_bytes))],
+  ["committed at", ({ committed_at_ms }) => (committed_at_ms ? when(committed_at_ms) : null)],
+  ["lag", ({ lag_bytes, lag_s }) => number(lag_bytes === null ? "–" : seconds(lag_bytes ? lag_s : 0))],
+  ["lag in bytes", ({ lag_bytes }) => number(bytes(lag_bytes))],
   ["verdict", ({ state }) => stateOf(state)],
 ];
 const SHOWN = new Set([
@@ -297,7 +297,7 @@ function spark(points) {
   if (points.length < 2) return h("span", { class: "none" }, "…");
   const most = Math.max(...points, 1),
     at = (value, index) => `${(index / (points.length - 1)) * 100},${22 - (value / most) * 20}`;
-  const text = `at most ${bytes(Math.max(...points))} behind, now ${bytes(points.at(-1))}`;
+  const text = `lag: at most ${bytes(Math.max(...points))}, now ${bytes(points.at(-1))}`;
   return h(
     "svg",
     { class: "spark", viewBox: "0 0 100 24", preserveAspectRatio: "none", role: "img", "aria-label": text },
@@ -316,12 +316,12 @@ function losses(picture) {
           alone.length === picture.brokers.length
             ? "Every partition is on one broker only, as in the paper: there are no copies."
             : `Broker ${alone.map((broker) => broker.id).join(", ")} has no replicas.`,
-          " What a dead broker without a copy holds is out of reach until it is back, and is lost with its disk.",
+          " Messages on a dead broker without a copy are unavailable until it is back, and are lost with its disk.",
         )
       : null,
     table(
       "What each broker holds, and who has a copy",
-      ["broker", "partitions", "messages in", "of that, not yet read", "if it died now"],
+      ["broker", "partitions", "messages", "not yet read", "if it died now"],
       picture.brokers.map((broker) =>
         row(
           rowHead(`broker ${broker.id}`),
@@ -330,7 +330,7 @@ function losses(picture) {
           Object.keys(broker.unread).length
             ? Object.entries(broker.unread).map(([name, count]) => h("div", {}, `${bytes(count)} by ${name}`))
             : picture.groups.length
-              ? "every group has read all of it"
+              ? "every group has read everything"
               : "no group reads here",
           copies(broker),
         ),
@@ -347,7 +347,7 @@ function copies({ replicas, bytes: held }) {
     : h(
         "b",
         { class: "bad" },
-        `${bytes(held)} out of reach: ${replicas.length ? "no other living replica is in sync" : "no copy"}`,
+        `${bytes(held)} unavailable: ${replicas.length ? "no other living replica is in sync" : "no copy"}`,
       );
   return [
     said,
@@ -356,7 +356,7 @@ function copies({ replicas, bytes: held }) {
         "div",
         {},
         `${name}: ${role === "leader" ? "leads" : role}${is_in_sync ? ", in sync" : ", not in sync"}`,
-        bytes_behind ? `, ${bytes(bytes_behind)} behind, ${seconds(seconds_behind)}` : "",
+        bytes_behind ? `, lags by ${bytes(bytes_behind)}, ${seconds(seconds_behind)}` : "",
       ),
     ),
   ];

@@ -17,7 +17,7 @@ export function log(state) {
   const [, topic, name] = state.route,
     key = `${topic}/${name}`;
   const head = [
-    h("h1", {}, topic ? `The log ${key}` : "A partition as its log"),
+    h("h1", {}, topic ? `The log ${key}` : "A partition's log"),
     h(
       "form",
       { class: "choices", onsubmit: () => false },
@@ -29,7 +29,7 @@ export function log(state) {
   const partition = state.picture.partitions.find((partition) => nameOf(partition) === key);
   if (!partition) return [head, bad("No living broker has this partition.")];
   const answer = asked.answer({ topic, partition: name });
-  if (!answer) return [head, h("p", {}, "Asking its broker…")];
+  if (!answer) return [head, h("p", {}, "Waiting for its broker…")];
   if (answer.error) return [head, bad(answer.error)];
   const end = Math.max(partition.end ?? 0, answer.end),
     first = answer.segments[0].start;
@@ -48,11 +48,11 @@ export function log(state) {
       "p",
       {},
       `Offsets ${first} to ${end}: ${bytes(end - first)} in ${plural(segments.length, "segment")}.`,
-      " An offset is a position in bytes. The end is what readers can see: what is written, but not yet flushed, is",
-      " behind it.",
+      " An offset is a position in bytes. Readers see messages up to the end; messages beyond it are appended, but not",
+      " yet flushed.",
     ),
-    answer.is_cut ? bad("Older segments are not shown: it has too many.") : null,
-    section("by-bytes", "By bytes, with every group's cursor", drawnByBytes(segments, cursors, first, end)),
+    answer.is_cut ? bad("Older segments are not shown: the log has too many.") : null,
+    section("by-bytes", "By bytes, with the position of every group", drawnByBytes(segments, cursors, first, end)),
     cursorTable(cursors),
     section("by-age", "By age, up to the edge of retention", drawnByAge(segments, answer.retention_hours)),
     h(
@@ -66,7 +66,7 @@ export function log(state) {
           row(
             number(segment.start),
             number(bytes(segment.end - segment.start)),
-            index === segments.length - 1 ? `${age(segment)}: it is written to` : age(segment),
+            index === segments.length - 1 ? `${age(segment)}: the active segment` : age(segment),
           ),
         ),
       ),
@@ -97,7 +97,7 @@ function drawnByBytes(segments, cursors, first, end) {
         height,
         role: "img",
         "aria-label":
-          `${plural(segments.length, "segment")} to scale, and the cursors of ${plural(known.length, "group")};` +
+          `${plural(segments.length, "segment")} to scale, and the positions of ${plural(known.length, "group")};` +
           " the tables below say the same",
       },
       h("text", { class: "axis", x: 0, y: 38 }, "segments"),
@@ -146,7 +146,7 @@ function drawnByBytes(segments, cursors, first, end) {
           h(
             "path",
             { class: "cursor", d: `M${at} ${y - 4}v18l9-9z` },
-            h("title", {}, `${group} is at ${committed}, ${bytes(lag_bytes)} behind`),
+            h("title", {}, `${group} is at ${committed}, lag ${bytes(lag_bytes)}`),
           ),
         );
       }),
@@ -154,8 +154,7 @@ function drawnByBytes(segments, cursors, first, end) {
     h(
       "p",
       { class: "soft" },
-      "The segment with the thick frame is the one that is written to. Filled: read and committed by the group.",
-      " Dashed: yet to be read.",
+      "The active segment has a thick frame. Filled: read and committed by the group. Dashed: not yet read.",
     ),
   );
 }
@@ -224,11 +223,11 @@ function drawnByAge(segments, hours) {
     h(
       "p",
       { class: "soft" },
-      `Each dot is a segment. One last written more than ${seconds(edgeS)} ago is deleted, if the broker keeps logs as`,
-      " long as --retention-hours says. ",
+      `Each dot is a segment. A segment last written more than ${seconds(edgeS)} ago is deleted, if --retention-hours`,
+      " is as the broker's setting. ",
       leaves === null
-        ? "The segment that is written to stays."
-        : `The oldest of these goes in about ${seconds(leaves)}.`,
+        ? "The active segment stays."
+        : `The oldest one is deleted in about ${seconds(leaves)}.`,
     ),
   ];
 }

@@ -36,7 +36,7 @@ export function messages(state) {
   ];
   if (!topic) return head;
   const answer = asked.answer({ topic, partition: name, ...Object.fromEntries(new URLSearchParams(start)) });
-  if (!answer) return [head, h("p", {}, "Asking its broker…")];
+  if (!answer) return [head, h("p", {}, "Waiting for its broker…")];
   if (answer.error) return [head, bad(answer.error)];
   return [
     head,
@@ -45,17 +45,17 @@ export function messages(state) {
       {},
       answer.messages.length
         ? `${plural(answer.messages.length, "message")} from offset ${answer.start}`
-        : "There is nothing from here to the end",
+        : "There are no messages from here to the end",
       `; the log holds ${answer.first} to ${answer.end}. `,
       start.startsWith("from=%40") || start.startsWith("from=@")
-        ? "A log knows times by its segments only: this is where the newest one from before that time begins."
+        ? "A log has times only of segments: this is the start of the newest segment from before that time."
         : "",
     ),
     h(
       "p",
       { class: "choices" },
-      answer.start > answer.first ? link(go(`before=${answer.start}`), "◀ those before") : null,
-      answer.next < answer.end ? link(go(`from=${answer.next}`), "those after ▶") : null,
+      answer.start > answer.first ? link(go(`before=${answer.start}`), "◀ earlier") : null,
+      answer.next < answer.end ? link(go(`from=${answer.next}`), "later ▶") : null,
       h(
         "button",
         {
@@ -100,7 +100,7 @@ function drawn(message) {
         h("pre", { class: "said" }, message.text || (message.inside.length ? "" : "(nothing)")),
         message.inside.length
           ? [
-              h("p", { class: "soft" }, "A compressed set; in it:"),
+              h("p", { class: "soft" }, "A compressed set of these messages:"),
               h(
                 "ol",
                 {},
@@ -113,8 +113,8 @@ function drawn(message) {
         "div",
         {},
         table(
-          "Its fields",
-          ["field", "bytes", "says"],
+          "Fields",
+          ["field", "bytes", "value"],
           message.fields.map(({ name, start, end, meaning }, index) =>
             row(
               rowHead(h("span", { class: `f f${index}` }, name)),

@@ -32,8 +32,7 @@ export function offsets(state) {
       h(
         "p",
         {},
-        "This console only reads. It changes offsets when it is started with --allow-changes; kafka2011 groups reset",
-        " does so anywhere.",
+        "This console only reads. To move offsets, start it with --allow-changes, or use kafka2011 groups reset.",
       ),
     ];
   if (chosen.group !== name) {
@@ -45,14 +44,13 @@ export function offsets(state) {
     h(
       "p",
       {},
-      "Where the group goes on reading, when its members start again. What lies between is read again, or is never",
-      " read.",
+      "Where the group continues when its members start again. Messages in between are read again, or are skipped.",
     ),
     group.members.length
       ? h(
           "p",
           { class: "bad" },
-          `It has ${plural(group.members.length, "member")}, who would write their own offsets over these:`,
+          `The group has ${plural(group.members.length, "member")}, which would overwrite these offsets:`,
           " stop them first.",
         )
       : null,
@@ -165,7 +163,7 @@ function preview(group) {
               "b",
               {},
               again ? `${bytes(again)} will be read again. ` : "",
-              skipped ? `${bytes(skipped)} will never be read. ` : "",
+              skipped ? `${bytes(skipped)} will be skipped. ` : "",
             ),
             "Nothing is written yet.",
           ),
@@ -190,5 +188,5 @@ const sum = (moves, size) =>
 function meaning(before, after) {
   if (before === null) return "begins there";
   if (before === after) return "stays";
-  return after < before ? `${bytes(before - after)} come again` : `${bytes(after - before)} are skipped`;
+  return after < before ? `${bytes(before - after)} are read again` : `${bytes(after - before)} are skipped`;
 }

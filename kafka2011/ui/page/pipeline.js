@@ -8,7 +8,7 @@ const asked = asking("pipeline", AGAIN_MS);
 const VERDICTS = {
   complete: ["✓", "complete"],
   gap: ["■", "messages are missing"],
-  "cannot tell": ["?", "nobody can tell"],
+  "cannot tell": ["?", "unknown"],
 };
 const ORDER = ["gap", "cannot tell", "complete"];
 const verdict = (name) =>
@@ -32,7 +32,7 @@ export function pipeline(state) {
       { class: "soft" },
       "As of ",
       when(answer.at_ms),
-      "; read again every minute while this is open. Days are those of publishing, in UTC.",
+      "; refreshed every minute while this page is open. Days are days of publishing, in UTC.",
     ),
     section("arrived", "Did everything arrive?", audit(answer.audit, now)),
     section("loads", "How far tables are loaded", loads(answer.loads, now)),
@@ -42,14 +42,14 @@ export function pipeline(state) {
 function audit(answer, now) {
   if (answer.error) return bad(answer.error);
   if (!answer.is_there)
-    return h("p", {}, "No tier of this cluster counts anything: start producers, mirrors and loads with --audit.");
+    return h("p", {}, "No tier of this cluster reports counts: start producers, mirrors and loads with --audit.");
   return [
     h("p", { class: "soft" }, `${answer.note}.`),
     glance(answer, now),
     answer.days.length ? flow(answer) : null,
     table(
       "Each day and topic",
-      ["day", "topic", "verdict", "counted by each tier", "why not"],
+      ["day", "topic", "verdict", "counted by each tier", "reason"],
       answer.days
         .toSorted((a, b) => b.day.localeCompare(a.day) || ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict))
         .map((account) =>
@@ -94,17 +94,17 @@ function audit(answer, now) {
       : null,
     answer.doubts.length
       ? table(
-          "What nobody can tell, and why",
-          ["topic", "since", "because"],
+          "Unknown, and why",
+          ["topic", "since", "reason"],
           answer.doubts.map(({ topic, since_ms, why }) =>
-            row(rowHead(topic), since_ms === null ? "ever" : when(since_ms), why),
+            row(rowHead(topic), since_ms === null ? "the beginning" : when(since_ms), why),
           ),
         )
       : null,
   ];
 }
 
-// What is missing of a topic, and where; or why nobody can tell.
+// What is missing of a topic, and where; or why that is unknown.
 function troubleOf({ topic, verdict: name, why, tiers }) {
   if (name !== "gap") return `${topic}, ${why}`;
   return `${topic} lacks ${tiers
@@ -146,16 +146,16 @@ function glance(answer, now) {
                   ],
               ".",
             ]
-          : "nothing was counted that can be judged yet.",
+          : "no window can be judged yet.",
       );
     }),
     answer.settled_ms
       ? h(
           "li",
           {},
-          "All that was published before ",
+          "The verdict is final for all messages published before ",
           when(answer.settled_ms),
-          " is judged: nothing of it is on its way any more.",
+          ".",
         )
       : null,
     answer.open_windows
@@ -223,10 +223,10 @@ function flow(answer) {
 
 function loads(answer, now) {
   if (answer.error) return bad(answer.error);
-  if (!answer.is_there) return h("p", {}, "No warehouse was named: see --warehouse.");
+  if (!answer.is_there) return h("p", {}, "No warehouse is shown: start the console with --warehouse.");
   return table(
     "Tables",
-    ["topic", "loads", "rows", "in quarantine", "size", "last load", "complete through"],
+    ["topic", "loads", "rows", "in quarantine", "size", "last load", "complete up to"],
     answer.tables.map((loaded) =>
       row(
         rowHead(loaded.topic),

@@ -30,7 +30,7 @@ function range(state) {
 
 export function rebalances(state) {
   const group = state.picture.groups.find((group) => group.name === state.group);
-  if (!group) return [h("h1", {}, "Rebalances"), h("p", {}, "No group has ever read here.")];
+  if (!group) return [h("h1", {}, "Rebalances"), h("p", {}, "No group has read from this cluster.")];
   learn(group);
   const { history } = state,
     [begin, end, at] = range(state);
@@ -84,8 +84,8 @@ export function rebalances(state) {
             "p",
             {},
             at === null
-              ? "Nothing has changed since this page, or the server with --always-on, began to look."
-              : "Nothing was seen to change then. What nobody looked at is not known: see --always-on.",
+              ? "Nothing has changed since this page was opened, or the console was started with --always-on."
+              : "No change was seen then. Changes are seen only while a browser is open, or with --always-on.",
           ),
       near.slice(0, 100).map((rebalance, index) => drawn(group, rebalance, index === 0)),
     ),
@@ -205,15 +205,15 @@ const DOES = {
   left: "leaves the group, or its session has ended",
   claimed: "claims",
   released: "gives up, or loses with its session",
-  came: "is there",
-  went: "is gone",
-  unseen: "Nobody looked before this",
+  came: "is registered",
+  went: "is no longer registered",
+  unseen: "not observed before this",
 };
 
 function drawn(group, rebalance, isOpen) {
   const lasted = rebalance.end_ms - rebalance.begin_ms;
   const causes =
-    rebalance.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member came or went";
+    rebalance.causes.map((text) => text.replaceAll(`${group.name}_`, "")).join(", ") || "no member joined or left";
   const waited = rebalance.longest_without_owner_ms
     ? `, a partition had no owner for ${seconds(rebalance.longest_without_owner_ms / 1000)}`
     : "";
@@ -231,8 +231,8 @@ function drawn(group, rebalance, isOpen) {
         : null,
     ),
     table(
-      "Its steps",
-      ["when", "after", "who", "does", "partition"],
+      "Steps",
+      ["time", "after", "member or broker", "action", "partition"],
       rebalance.steps.map(({ at_ms, kind, who, where }) =>
         row(
           when(at_ms, { exact: true }),

@@ -55,5 +55,5 @@ export function asking(name, againMs = Infinity) {
 // Has the server change something, or say what it would; only this page may.
 export function tell(name, body) {
   const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  return answer(name, request, "The server does not answer: look whether it was done.");
+  return answer(name, request, "The server does not answer: check whether the offsets were moved.");
 }
