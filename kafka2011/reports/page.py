@@ -113,12 +113,12 @@ def _source(derivation: Derivation, quarantined: Mapping[str, int]) -> TextTable
             "Loaded at": False,
             "Complete through": False,
         }
-        return table_of("Tables that these results were derived from", columns, rows)
+        return table_of("Source tables of these results", columns, rows)
     rows = [
         (topic, where, *offsets) for topic, of in sorted(derivation.through.items()) for where, offsets in of.items()
     ]
     columns = {"Topic": False, "Partition": False, "From offset": True, "To offset": True}
-    return table_of("Partitions that these results were derived from", columns, rows)
+    return table_of("Source partitions of these results", columns, rows)
 
 
 def _audit(audited: AuditedDays | None, days: list[str]) -> TextTable | None:
@@ -136,14 +136,14 @@ def _audit(audited: AuditedDays | None, days: list[str]) -> TextTable | None:
         if not of_day:
             rows.append((day, "all", "not audited: no counts of that day", None, None))
     columns = {"Day": False, "Topic": False, "Audit": False, "Published": True, "Missing, by tier": False}
-    return table_of("What the audit has concluded of these days", columns, rows)
+    return table_of("The audit's verdict for these days", columns, rows)
 
 
 def _audit_text(audited: AuditedDays | None) -> str:
     if audited is None:
-        return "No audit was given to this page, so nothing here says whether events are missing."
+        return "This page has no audit: whether events are missing is unknown. Use --audit."
     return (
-        f"The audit has compared what the tiers counted until {_time(audited.until_ms)}. Its days are those on which"
+        f"The audit compared the counts of all tiers up to {_time(audited.until_ms)}. Its days are those on which"
         " events were published, which may be later than those of their own time."
     )
 
@@ -151,8 +151,8 @@ def _audit_text(audited: AuditedDays | None) -> str:
 def _source_text(derivation: Derivation) -> str:
     anew = sorted({day for days in derivation.days.values() for day in days})
     if not derivation.after:
-        return "All days were derived from the events themselves."
-    return f"Days that new events belong to were derived again: {len(anew)}. The others are as they were."
+        return "All days were derived again from the events."
+    return f"Days with new events, derived again: {len(anew)}. The other days did not change."
 
 
 def _time(ms: int) -> str:

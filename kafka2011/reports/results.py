@@ -155,7 +155,7 @@ class Results:
         try:
             publish_directory(staging, self.directory, target.name)
         except FileExistsError as error:
-            raise OvertakenError(f"{target} is there already: another process has derived into it") from error
+            raise OvertakenError(f"{target} exists already: another process has derived into it") from error
         self.point_to(derivation.number)
         return target
 

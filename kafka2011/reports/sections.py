@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TOP = 15
 """So many rows has a table."""
 
-NOTHING = "There is nothing for these days."
+NOTHING = "There are no events for these days."
 
 _LINE_HOURS = 3
 """A line over fewer hours says nothing."""

@@ -7,7 +7,11 @@ from typing import Any
 from kafka2011.reports.report import ReportSetting
 
 OWN_SITES: ReportSetting[tuple[str, ...]] = ReportSetting(
-    "own_sites", (), option="--own-site", metavar="HOST", meaning="No referrer: the site itself. May be repeated."
+    "own_sites",
+    (),
+    option="--own-site",
+    metavar="HOST",
+    meaning="A host of the site itself, which is not a referrer. May be given many times.",
 )
 VIEWS_PER_MINUTE = ReportSetting(
     "scraper_views_per_minute",

@@ -109,7 +109,7 @@ def test_what_could_not_be_read_is_shown_and_nowhere_else(tmp_path: Path) -> Non
     events = [("page_views", {**page_view(line), "time": MIDNIGHT_US, "id": line, "server": "s"}) for line in lines]
     words = Page(page_of(tmp_path, events).read_text(encoding="utf-8")).words
     assert {"2 page views of 1 pages. A page is an address without its query.", "50.0%"} <= set(words)
-    assert "2 lines are no page views that could be read. The other reports leave them out." in words
+    assert "2 lines could not be read as page views. The other reports leave them out." in words
     assert "2015-05-17 status installed" in words
 
 
@@ -117,7 +117,7 @@ def test_without_a_line_that_could_be_read_it_says_so(tmp_path: Path) -> None:
     """There are no views then, and why."""
     event = {**page_view("not a log"), "time": MIDNIGHT_US, "id": "1", "server": "s"}
     page = Page(page_of(tmp_path, [("page_views", event)]).read_text(encoding="utf-8"))
-    assert "1 lines are no page views that could be read. The other reports leave them out." in page.words
+    assert "1 lines could not be read as page views. The other reports leave them out." in page.words
     assert page.words.count(NOTHING) == 6
 
 
@@ -190,16 +190,14 @@ def test_what_the_audit_has_concluded_is_on_it(tmp_path: Path) -> None:
     ]
     events = odd_events(seed=3)
     audited = Page(page_of(tmp_path / "audited", events, audited=AuditedDays(1_308_009_600_000, days)).read_text())
-    rows = audited.words[audited.words.index("What the audit has concluded of these days") :]
+    rows = audited.words[audited.words.index("The audit's verdict for these days") :]
     assert rows[6:][:15] == [
         *("2011-06-11", "page_views", "complete", "1,234", "mirror 0"),
         *("2011-06-12", "page_views", "cannot tell: mirror <1> is silent", "9", "mirror 2"),
         *("2011-06-13", "all", "not audited: no counts of that day", "-", "-"),
     ]
-    assert any(
-        word.startswith("The audit has compared") and "2011-06-14 00:00:00 UTC" in word for word in audited.words
-    )
+    assert any(word.startswith("The audit compared") and "2011-06-14 00:00:00 UTC" in word for word in audited.words)
     of_day = Page((tmp_path / "audited" / "report-2011-06-11.html").read_text())
     assert "cannot tell: mirror <1> is silent" not in of_day.words
     without = Page(page_of(tmp_path / "without", events).read_text())
-    assert any(word.startswith("No audit was given") for word in without.words)
+    assert any(word.startswith("This page has no audit") for word in without.words)

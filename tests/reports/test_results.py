@@ -42,7 +42,7 @@ def test_a_number_is_published_once(tmp_path: Path) -> None:
     """Whoever comes second fails, and what is there stays."""
     with Results(tmp_path) as results:
         publish(results, 1, "first")
-        with pytest.raises(OvertakenError, match="derived=000001 is there already"):
+        with pytest.raises(OvertakenError, match="derived=000001 exists already"):
             publish(results, 1, "second")
         assert (results.of(1) / "views" / "date=2011-06-11" / "a.parquet").read_text() == "first of 2011-06-11"
 

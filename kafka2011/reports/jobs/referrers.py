@@ -43,11 +43,11 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     top_sites = top(rows, ["site"], "views", ("views",), TOP)
     of_sites = [(shown(row["site"] or "(no site)"), row["views"]) for row in top_sites]
     table = table_of(
-        "Sites that most views came from",
+        "Sites with the most referred views",
         {"Site": False, "Views": True, "Share": True},
         [(site, count, share(count, views)) for site, count in of_sites],
     )
-    text = f"{shown(views)} page views named where they came from: {shown(distinct(rows, 'site'))} sites."
+    text = f"{shown(views)} page views had a referrer, of {shown(distinct(rows, 'site'))} sites."
     return Section("Referrers", text, (), table)
 
 

@@ -48,7 +48,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
     if rows.num_rows:
         top_scrapers = rows.take(pc.select_k_unstable(rows, TOP, [("most_per_minute", "descending")])).to_pylist()
     limit = settings[VIEWS_PER_MINUTE]
-    text = f"Clients, an address with a browser each, that viewed more than {limit} pages within a minute."
+    text = f"Clients that viewed more than {limit} pages within a minute. A client is an address with a browser."
     table = table_of(
         "The fastest clients",
         {"Address": False, "Browser": False, "Most in a minute": True, "At": False, "Views that day": True},

@@ -51,8 +51,8 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
         ],
     )
     text = (
-        f"{shown(count)} searches. The click-through, {share(clicked, count)}, is the share of them of which a"
-        f" result was clicked within {settings[CLICK_WITHIN_S] // 60} minutes."
+        f"{shown(count)} searches. The click-through, {share(clicked, count)}, is the share with a click on a result"
+        f" within {settings[CLICK_WITHIN_S] // 60} minutes."
     )
     figures = [Figure("searches", shown(count)), Figure("click-through", share(clicked, count))]
     return Section("Searches", text, by_hour, table, figures)

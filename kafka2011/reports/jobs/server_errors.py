@@ -63,7 +63,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
             for row in top_servers
         ],
     )
-    text = "As the status of page views tells, and as servers themselves tell every few seconds."
+    text = "Counted twice: from the status of page views, and from the servers' own reports every few seconds."
     errors = share(total(rows, "server_errors"), total(rows, "views"))
     return Section("Errors of servers", text, (), table, [Figure("answered with 5xx", errors)])
 

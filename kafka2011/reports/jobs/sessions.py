@@ -66,7 +66,7 @@ def _section(rows: pa.Table, settings: ReportSettings) -> Section:
         ],
     )
     text = (
-        "Views with one session id; for visitors without one, views with at most"
+        "A session is all views with one session id; for visitors without one, views with at most"
         f" {settings[SESSION_GAP_S] // 60} minutes between them. Sessions end at midnight, UTC."
     )
     charts = hours_of(rows, {"sessions": "sessions"}, "Sessions by the hour in which they began, UTC.")

@@ -32,14 +32,14 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
         return Section(title, "All lines of the logs could be read.")
     examples = {row["reason"]: row["example"] for row in rows.sort_by("date").to_pylist()}
     table = table_of(
-        "Why they could not be read",
+        "Reasons",
         {"Reason": False, "Lines": True, "For example": False},
         [
             (row["reason"], row["lines"], examples[row["reason"]])
             for row in top(rows, ["reason"], "lines", ("lines",), TOP)
         ],
     )
-    text = f"{shown(lines)} lines are no page views that could be read. The other reports leave them out."
+    text = f"{shown(lines)} lines could not be read as page views. The other reports leave them out."
     return Section(title, text, (), table, [Figure("unreadable lines", shown(lines))])
 
 

@@ -43,7 +43,7 @@ def _section(rows: pa.Table, _: ReportSettings) -> Section:
     )
     return Section(
         "Unique visitors",
-        "A visitor is a member, or else an address with a browser. Those of a day are counted once.",
+        "A visitor is a member, or else an address with a browser. Each visitor counts once a day.",
         hours_of(of_hours, {"visitors": "visitors"}, "Visitors of each hour, UTC."),
         table,
         [Figure("visitors on the last day", shown(of_days[-1]["visitors"]))],
