@@ -132,7 +132,7 @@ def test_the_audit_names_the_window_and_the_tier(
     assert f"cannot tell of what was published since {WINDOW}: {KILLED}: " in errors
     [dead] = [unknown["accept"] for unknown in json.loads(output)["doubts"]]
     assert main([*now, "--accept", f"{dead}x"]) == 1
-    assert "nobody has heard of" in capfd.readouterr().err
+    assert "is unknown: give a name" in capfd.readouterr().err
     assert main([*now, "--accept", dead]) == 0
     eventually(lambda: main([*audit, *good]) == 0)
     output, errors = capfd.readouterr()
@@ -232,11 +232,11 @@ def test_an_audit_goes_on_where_the_last_one_ended(
     read_to_the_end()
     eventually(lambda: main([*goes_on]) == 1)
     _, errors = capfd.readouterr()
-    assert "tier producer has reported on windows that were judged for good: all is read again" in caplog.text
+    assert "tier producer has reported on windows that were decided: reading all reports again" in caplog.text
     assert f"{topic} at {WINDOW}, tier live: 1 missing" in errors
     caplog.clear()
     assert main([*goes_on]) == 1, "a gap is kept"
-    assert "all is read again" not in caplog.text
+    assert "reading all reports again" not in caplog.text
     assert main([*audit, "--topic", WELL, "--state", str(state)]) == 1
     assert f"{state} is of tiers producer,live and topics {topic}" in capfd.readouterr().err
     assert main(["audit", "--zookeeper", cluster.zk_connect, "--state", str(state)]) == 2

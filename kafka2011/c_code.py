@@ -24,5 +24,5 @@ def load(name: str) -> Any:
     except ModuleNotFoundError:  # built without a compiler
         return None
     except ImportError as error:
-        logger.warning("the C code does not load, Python does its work instead: %s", error)
+        logger.warning("the C code cannot be loaded, and Python code is used instead: %s", error)
         return None

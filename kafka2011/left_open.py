@@ -66,7 +66,7 @@ def _close_all() -> None:
         try:
             one.close_at_exit()
         except Exception:
-            logger.exception("%r, opened at %s:%d, was not closed well at the exit", one, file, line)
+            logger.exception("closing %r, opened at %s:%d, failed at the exit", one, file, line)
 
 
 def _package_of(frame: FrameType) -> str:

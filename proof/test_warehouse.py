@@ -129,7 +129,7 @@ def test_a_process_that_runs_tasks_is_killed_in_mid_load(loading: Loading) -> No
             if step is Step.RESOLVED:
                 threading.Thread(target=kill_a_worker, args=(loading, known, killed), daemon=True).start()
 
-        with pytest.raises(WarehouseError, match=r"a process of this load|Spark could not do it"):
+        with pytest.raises(WarehouseError, match=r"a process of this load|Spark failed"):
             loading.new(on_step=kill_when_files_appear).load()
         assert killed
         assert loading.number == 1 + round_

@@ -151,7 +151,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo is untyped
         else:
             self._refused_s = None
             return timeouts
-        logger.error("ZooKeeper at %s:%s has gone back to an earlier copy: a new session begins", host, port)
+        logger.error("ZooKeeper at %s:%s was restored to an earlier state: starting a new session", host, port)
         self._refused_s, self.client.last_zxid = None, 0
         raise SessionExpiredError
 

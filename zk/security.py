@@ -85,7 +85,7 @@ class Security:
         if bool(security.user) != bool(security.password) or ":" in security.user:
             raise ZkError(f"{path}: a user, without a colon, and a password belong together")
         if not (security.user or zookeeper or brokers):
-            raise ZkError(f"{path}: it says nothing: neither a user, nor tls = true for zookeeper or brokers")
+            raise ZkError(f"{path}: it has neither a user nor tls = true for zookeeper or brokers")
         if security.password and mode & _OTHERS_READ:
             logger.warning("%s holds a password, and others on this machine may read it: chmod 600", path)
         if security.user and zookeeper is None:
@@ -146,7 +146,7 @@ def read_address(zk_connect: str) -> ZkAddress:
     hosts, _, chroot = places.partition("/")
     given = dict(parse_qsl(parameters, keep_blank_values=True)) if question else {}
     if set(given) - {_PARAMETER} or (question and not given.get(_PARAMETER)):
-        raise ZkError(f"zk.connect {zk_connect!r}: behind a ? there is security=FILE, and nothing else")
+        raise ZkError(f"zk.connect {zk_connect!r}: only security=FILE may follow the ?")
     path = given.get(_PARAMETER)
     _check_order(hosts, chroot, path)
     return ZkAddress(

@@ -111,8 +111,8 @@ class SessionWatchdog(Closing):
     def _say_broken(self, why: object) -> None:
         self._is_broken = True
         logger.warning(
-            "the watchdog of the ZooKeeper session (process %d) is of no use any more: %s. If this process is killed,"
-            " its session ends when its timeout is over",
+            "the watchdog of the ZooKeeper session (process %d) has stopped working: %s. If this process is killed,"
+            " its session ends only after its timeout",
             *(self._process.pid, why),
         )
 

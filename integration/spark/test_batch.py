@@ -225,7 +225,7 @@ def test_register_makes_the_format_known(spark: SparkSession) -> None:
     from kafka2011.spark import register
 
     register(spark)
-    with pytest.raises(AnalysisException, match="must be given"):
+    with pytest.raises(AnalysisException, match="needs"):
         spark.read.format("kafka2011").load().count()
 
 

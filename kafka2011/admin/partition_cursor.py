@@ -90,7 +90,7 @@ def open_cursors(
         cursors.append(PartitionCursor(consumer, topic, partition))
     if not any(has_log(cursor.consumer, topic, cursor.partition) for cursor in cursors):
         asked = ", ".join(broker.address for broker in consumers)
-        logger.warning("nobody has sent anything to topic %s yet, says broker %s: is that its name?", topic, asked)
+        logger.warning("topic %s has no messages yet on broker %s: is the name right?", topic, asked)
     return cursors
 
 

@@ -135,7 +135,7 @@ def _ask(client: ZkClient, leader: Replica, member: Member | None) -> dict[Repli
         raise KafkaError(f"the leader {leader} has no znode among the members")
     security = client.security
     if member.by_tls and security.brokers is None:
-        raise KafkaError(f"the leader {leader} listens by TLS alone, and zk.connect names no file that says how")
+        raise KafkaError(f"the leader {leader} listens over TLS only, and zk.connect names no security file")
     connection = BrokerConnection(
         member.host,
         member.port,
@@ -174,7 +174,7 @@ def begin_replicas(
     try:
         registry.begin(state.text)
     except NodeExists as error:
-        raise ReplicaChangeError(f"broker {broker_id} has got replicas meanwhile") from error
+        raise ReplicaChangeError(f"broker {broker_id} was given replicas meanwhile") from error
     return known.replica
 
 
@@ -255,11 +255,13 @@ def elect(client: ZkClient, broker_id: int, name: str) -> tuple[Replica, Replica
     nodes = registry.read()
     state, alive = _state_of(broker_id, nodes), _alive(nodes)
     if nodes.leader is not None:
-        raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: there is nothing to elect")
+        raise ReplicaChangeError(f"{nodes.leader} leads broker {broker_id}: no election is needed")
     seen = _seen_by(alive)
     able = sorted(str(replica) for replica in alive.keys() & state.in_sync if not alive[replica].trouble)
     if able and to_be_elected(state, nodes.version, seen) is None:
-        raise ReplicaChangeError(f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} by itself")
+        raise ReplicaChangeError(
+            f"{', '.join(able)} is in sync and alive, and will lead broker {broker_id} without this"
+        )
     chosen = next((replica for replica in alive if replica.name == name), None)
     if chosen is None:
         raise ReplicaChangeError(
@@ -307,7 +309,7 @@ def _write(registry: ReplicaRegistry, broker_id: int, state: ReplicaState, versi
 
 
 def _changed(broker_id: int) -> ReplicaChangeError:
-    return ReplicaChangeError(f"the state of the replicas of broker {broker_id} has changed meanwhile: look again")
+    return ReplicaChangeError(f"the state of the replicas of broker {broker_id} has changed meanwhile: check again")
 
 
 def _state_of(broker_id: int, nodes: ReplicaNodes) -> ReplicaState:

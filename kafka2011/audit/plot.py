@@ -44,7 +44,7 @@ def plot(accounts: Sequence[WindowAccount], window_ms: int, path: Path) -> None:
     """
     drawn = [account for account in accounts if _FIRST_MS <= account.start_ms < _LAST_MS - window_ms]
     if len(drawn) < len(accounts):
-        logger.warning("%d windows are not in the picture: no calendar has their times", len(accounts) - len(drawn))
+        logger.warning("%d windows are not drawn: their times are outside the calendar", len(accounts) - len(drawn))
     topics = sorted({account.topic for account in drawn})
     if len(topics) > MAX_TOPICS:
         raise KafkaError(f"{len(topics)} topics are too many for one picture: name up to {MAX_TOPICS}")

@@ -181,7 +181,7 @@ def zookeeper_ms(client: ZkClient) -> int | None:
     try:
         return AuditNodes(client).clock_ms()
     except NotAllowed as error:
-        logger.warning("ZooKeeper's time is not known, and this machine's is taken for right: %s", error)
+        logger.warning("ZooKeeper's time is unknown; the audit uses this machine's clock: %s", error)
         return None
 
 

@@ -95,12 +95,14 @@ def run(client: ZkClient, config: SimpleConsumerConfig, scope: Scope, path: Path
     state = AuditState.load(path, scope.tiers or (), scope.topics, scope.from_ms, scope.digest)
     outcome, reader, gone_back = _run(client, config, scope, state)
     if gone_back:
-        logger.warning("tier %s counts less than when windows were judged for good: all is read again", gone_back[0])
+        logger.warning(
+            "tier %s counts less than when its windows were decided: reading all reports again", gone_back[0]
+        )
         state = None
         outcome, reader, _ = _run(client, config, scope, None)
     tiers = scope.tiers or () if scope.pipeline is None else [tier.name for tier in scope.pipeline.tiers]
     if state is not None and (late := reader.late.tiers(tiers)):
-        logger.warning("tier %s has reported on windows that were judged for good: all is read again", late[0])
+        logger.warning("tier %s has reported on windows that were decided: reading all reports again", late[0])
         state = None
         outcome, reader, _ = _run(client, config, scope, None)
     keep(outcome, reader.place, reader.scan.home, scope, state).save(path)

@@ -91,7 +91,7 @@ class AuditState:
             of_what = "another declared pipeline" if state.pipeline and pipeline else "no declared pipeline"
             of_what = of_what if pipeline else "a declared pipeline"
             raise AuditStateError(
-                f"{path} is of {of_what}: remove it to judge all windows by this one, or name another file"
+                f"{path} is of {of_what}: remove it to decide all windows again with this one, or name another file"
             )
         if (state.tiers, state.topics, state.from_ms) != (tuple(tiers), tuple(sorted(topics)), from_ms):
             since = "" if state.from_ms is None else f", from @{state.from_ms} on"

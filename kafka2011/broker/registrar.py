@@ -216,7 +216,7 @@ class BrokerRegistrar:
             if None not in (session_id, self._session_id):
                 logger.warning("broker %d has a new ZooKeeper session: registering again", self._broker.id)
             logger.info(
-                "registering broker %d at %s; an old node of this id may take %d ms to go",
+                "registering broker %d at %s; an old znode of this id may last %d ms",
                 *(self._broker.id, self._zk_connect, self._wait_ms),
             )
             self._registered.clear()
@@ -259,7 +259,7 @@ class BrokerRegistrar:
             if placed.request is None:
                 continue
             is_any = True
-            logger.info("asked to %s", placed.request.of(topic))
+            logger.info("broker %d is requested to %s", own, placed.request.of(topic))
             partitions = placed.request.partitions
             if partitions is None:
                 self._registry.unregister_topic(own, topic)

@@ -283,7 +283,7 @@ def _accept(zk_connect: str, names: tuple[str, ...]) -> None:
         brokers = {f"broker {broker_id}" for broker_id in AuditNodes(client).brokers()}
         unknown = sorted(set(names) - received.names() - brokers)
         if unknown:
-            raise KafkaError(f"nobody has heard of {unknown[0]}: accept a name that `kafka2011 audit` shows")
+            raise KafkaError(f"{unknown[0]} is unknown: give a name that `kafka2011 audit` shows")
         for name in brokers & set(names):
             AuditNodes(client).forget_broker(int(name.removeprefix("broker ")))
     said_ms = received.last_said()

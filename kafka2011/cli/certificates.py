@@ -55,7 +55,7 @@ def command(
     to one another over TLS. Keep --directory, which holds the authority's key, off all these machines.
     """
     if not hosts and not clients:
-        raise click.UsageError("give a --host of a server, or a --client, at least one")
+        raise click.UsageError("give at least one --host or --client")
     directory = directory.absolute()
     if target is not None:
         if not hosts:

@@ -66,7 +66,7 @@ class ClusterParts:
             address, log = zookeeper.connect_string, str(zookeeper.log_path)
             self._note("ZooKeeper", zookeeper.pid, address, log, is_running=zookeeper.running)
             if not zookeeper.running:
-                failure = KafkaError(f"ZooKeeper on {address} ended by itself: see {log}")
+                failure = KafkaError(f"ZooKeeper on {address} has stopped unexpectedly: see {log}")
         parts = list(self._parts.values())
         if parts != self._told:
             self._tell(parts)
@@ -85,9 +85,9 @@ class ClusterParts:
             return None
         pause_s = self._restarts.ended(name, self._clock.monotonic_s())
         if pause_s is None:
-            return KafkaError(f"{name} ended by itself, again and again: see {log}")
+            return KafkaError(f"{name} has crashed repeatedly: see {log}")
         if pause_s == 0:
-            click.echo(f"{name} ended by itself, and is started again: see {log}", err=True)
+            click.echo(f"{name} has crashed, and is restarted: see {log}", err=True)
             broker.launch()
             self._restarts.started(name)
             part.state, part.pid = RUNNING, broker.process.pid

@@ -47,7 +47,7 @@ def _read_address(text: str) -> SocketAddress:
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not path:
-            raise click.BadParameter("it names no path")
+            raise click.BadParameter("the path is missing")
         return SocketAddress(path)
     host, colon, port = text.rpartition(":")
     if colon and host and port == "0":

@@ -150,7 +150,7 @@ def command(
     if sum((from_beginning, start is not None, last is not None)) > 1:
         raise click.UsageError("give one of --from-beginning, --from and --last")
     if isinstance(start, int) and len(partitions) != 1:
-        raise click.UsageError(f"--from {start}: an offset is one partition's, name that with --partition")
+        raise click.UsageError(f"--from {start}: an offset belongs to one partition: name it with --partition")
     refuse_properties(properties, _OPTIONS_OF)
     name = group or f"consume-{secrets.token_hex(6)}"
     fixed = [f"zk.connect={zk_connect}", f"groupid={name}"]

@@ -86,7 +86,7 @@ def command(
     config = SimpleConsumerConfig.from_sources(environ=os.environ, overrides=fixed)
     chosen = find_partitions(topic, broker, zk_connect, partitions)
     if isinstance(offset, int) and len(chosen) != 1:
-        raise click.UsageError(f"--offset {offset} is one partition's: name that with --partition")
+        raise click.UsageError(f"--offset {offset} belongs to one partition: name it with --partition")
     with ExitStack() as stack:
         places = open_cursors(stack, topic, chosen, config)
         for place in places:

@@ -212,7 +212,7 @@ class Publishing:
             early_s = 0.0 if at_once else at_s - (SYSTEM_CLOCK.monotonic_s() - began_s)
             if early_s < -_BEHIND_S and not self._is_behind:
                 self._is_behind = True
-                logger.warning("%.1f s behind: events cannot be made or sent at this rate", -early_s)
+                logger.warning("%.1f s behind schedule: events cannot be created or sent at this rate", -early_s)
             if early_s > 0 or self._waiting >= _MAX_TOGETHER:
                 self._publish()
             while early_s > 0:

@@ -180,7 +180,7 @@ class _Poll:
         except Exception:
             self.samples = {}
             self.counts = PollCounts(polls + 1, failed + 1, at_s)
-            logger.exception("an unexpected error while looking at the %s", self.at)
+            logger.exception("an unexpected error while checking the %s", self.at)
         else:
             self.counts = PollCounts(polls + 1, failed, time.time())
             self._ended_s = time.monotonic()

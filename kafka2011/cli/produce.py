@@ -119,7 +119,7 @@ def command(
     if pattern is not None and partition != ANY_PARTITION:
         raise click.UsageError("--key-regex chooses partitions, so --partition cannot")
     if broker is None and partition != ANY_PARTITION:
-        raise click.UsageError("--partition is one of a broker's: name it with --broker")
+        raise click.UsageError("--partition needs --broker")
     validate_topic(topic)
     fixed = [] if compress is None else [f"compression.codec={compress}"]
 

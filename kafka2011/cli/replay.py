@@ -104,7 +104,7 @@ def command(
         raise click.UsageError("give --to-topic, which may be the same topic, or --to")
     for option, place in (("--from", start), ("--until", end)):
         if isinstance(place, int) and len(partitions) != 1:
-            raise click.UsageError(f"{option} {place}: an offset is one partition's, name that with --partition")
+            raise click.UsageError(f"{option} {place}: an offset belongs to one partition: name it with --partition")
     validate_topic(to_topic or topic)
     from kafka2011.mirror.forwarder import Forwarder
     from kafka2011.mirror.target import CHOSEN, Target, target_config

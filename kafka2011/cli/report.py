@@ -149,7 +149,7 @@ def _check_source(warehouse: str | None, *, from_brokers: bool) -> None:
     from kafka2011.warehouse.table.locations import check_reachable
 
     if (warehouse is None) != from_brokers:
-        raise click.UsageError("give --warehouse or --from-brokers, one of them")
+        raise click.UsageError("give either --warehouse or --from-brokers")
     if warehouse is not None:
         check_reachable(warehouse)
 

@@ -49,7 +49,7 @@ class SectionedCommand(click.Command):
         if not equals and len(args) > 1:
             path = args[1]
         if option != _CONFIG or not path or len(args) != (1 if equals else 2):
-            raise click.UsageError(f"{_CONFIG} FILE goes alone: other options are in the file", ctx)
+            raise click.UsageError(f"{_CONFIG} FILE excludes other options: put them into the file", ctx)
         ctx.params["config"] = Path(path)
         return []
 
@@ -106,7 +106,7 @@ class SectionedCommand(click.Command):
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
         except ValueError as error:
-            raise ConfigError(f"{path} is no TOML: {error}") from error
+            raise ConfigError(f"{path} is not TOML: {error}") from error
         for key in document:
             if key != name:
                 raise ConfigError(f"{path}: there are sections [[{name}]] only, no {key!r}")

@@ -46,7 +46,7 @@ class Tables(NamedTuple):
     def check_named(self) -> None:
         """Raise UsageError unless there are either topics or a pattern."""
         if bool(self.topics) == bool(self.pattern):
-            raise click.UsageError("give --topic or --whitelist, one of them")
+            raise click.UsageError("give either --topic or --whitelist")
 
 
 def tables_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -41,4 +41,4 @@ def command(host: str, port: int, data_dir: Path | None) -> None:
 
 def _must_run(server: LocalZooKeeper) -> None:
     if not server.running:
-        raise KafkaError(f"ZooKeeper on {server.connect_string} ended by itself: see {server.log_path}")
+        raise KafkaError(f"ZooKeeper on {server.connect_string} has stopped unexpectedly: see {server.log_path}")

@@ -181,7 +181,7 @@ class LineInputs:
         except BlockingIOError:
             return
         except OSError as error:
-            logger.warning("cannot take a client: %s", error)
+            logger.warning("cannot accept a client: %s", error)
             self._counts.add(failed_reads=1)
             self._stopping.wait(_NO_FILES_PAUSE_S)
             return

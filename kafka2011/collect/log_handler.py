@@ -214,7 +214,7 @@ class KafkaLogHandler(logging.Handler):
         dropped = self.counts.dropped
         if dropped > self._told_dropped:
             logger.warning(
-                "%d log records for topic %s were dropped: no room", dropped - self._told_dropped, self._topic
+                "%d log records for topic %s were dropped: the queue is full", dropped - self._told_dropped, self._topic
             )
             self._told_dropped = dropped
 

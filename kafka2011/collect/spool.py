@@ -233,7 +233,7 @@ class Spool:
         if self._is_full:
             dropped = self._counts.lines_dropped
             logger.warning(
-                "the spool %s has room again; %d lines were dropped so far", self._settings.directory, dropped
+                "the spool %s has space again; %d lines were dropped so far", self._settings.directory, dropped
             )
             self._is_full = False
         return True
@@ -241,7 +241,7 @@ class Spool:
     def _full(self, why: str) -> None:
         if not self._is_full:
             then = "lines are dropped" if self._settings.drops else "nothing more is read"
-            logger.error("the spool %s is full (%s): %s until there is room", self._settings.directory, why, then)
+            logger.error("the spool %s is full (%s): %s until it has space", self._settings.directory, why, then)
         self._is_full = True
 
     def _flush(self) -> None:

@@ -176,7 +176,7 @@ class FileTail:
         if self.position and repeated_bytes > 0:
             self._counts.add(bytes_maybe_repeated=repeated_bytes)
             logger.warning(
-                "%s is read from byte %d on: the %d bytes after it were sent before, and may come again",
+                "%s is read from byte %d on: the %d bytes after it were sent before, and may be sent again",
                 *(self.path, self.position, repeated_bytes),
             )
 

@@ -428,4 +428,4 @@ def _warn_of_unknown(client: ZkClient, topics: Collection[str]) -> None:
     for topic in sorted(set(topics) - set(known)):
         near = difflib.get_close_matches(topic, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        logger.warning("topic %r is unknown, and waited for: no broker has registered it%s", topic, hint)
+        logger.warning("waiting for topic %r, which no broker has registered yet%s", topic, hint)

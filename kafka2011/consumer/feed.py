@@ -374,7 +374,7 @@ class PartitionFeed:
         if self._is_busy and self.state is not State.RELEASED:
             self.queue.unfinished_releases += 1
             logger.warning(
-                "%s: the application has not come back from %s at offset %s: it will be delivered again",
+                "%s: the application has not finished the message of %s at offset %s: it will be redelivered",
                 self.stream_id,
                 self.where,
                 self.consumed_offset,

@@ -383,7 +383,7 @@ class BrokerFetcher:
                 owned.feed.postpone(self._backoff_s)
                 return False
             self._counts.add(resets=1)
-            logger.warning("%s: starting anew as autooffset.reset says", fetched.error)
+            logger.warning("%s: starting over where autooffset.reset says", fetched.error)
             self._find_start(owned, epoch)
         elif isinstance(fetched.error, NotAllowedError):
             self._refuse(owned, epoch, fetched.error)
@@ -400,8 +400,8 @@ class BrokerFetcher:
         if where.topic not in self._warned_topics:
             self._warned_topics.add(where.topic)
             logger.warning(
-                "the message in %s at offset %d has %d bytes, and fetch.size is %d: it and all that are larger are"
-                " fetched one by one; set fetch.size to the size of the largest",
+                "the message in %s at offset %d has %d bytes, and fetch.size is %d: such messages are fetched one by"
+                " one; set fetch.size to the size of the largest",
                 where,
                 fetched.offset,
                 header.message_bytes,

@@ -185,7 +185,7 @@ class OffsetCommitter:
             return
         self.counts["dropped_commits"] += 1
         logger.warning(
-            "dropped the commit of offset %d for %s: it belongs to another now (%d dropped so far)",
+            "dropped the commit of offset %d for %s: another member owns the partition now (%d dropped so far)",
             offset,
             owned.where,
             self.counts["dropped_commits"],
@@ -206,7 +206,10 @@ class OffsetCommitter:
             if committed is not None and owned.committed_offset is not None and committed.offset not in known:
                 self.counts["moved_offsets"] += 1
                 logger.warning(
-                    "another had moved the offset of %s to %d: writing %d", owned.where, committed.offset, offset
+                    "another process had moved the offset of %s to %d: writing %d",
+                    owned.where,
+                    committed.offset,
+                    offset,
                 )
             owned.version, owned.committed_offset = (committed.version, committed.offset) if committed else (None, None)
             owned.unanswered_offset = offset
@@ -264,7 +267,7 @@ def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[Topic
     offsets: dict[TopicPartition, CommittedOffset] = {}
     for where, committed in session.read_offsets(partitions).items():
         if isinstance(committed, MalformedNode):
-            logger.warning("treated as absent: %s", committed)
+            logger.warning("ignored a malformed offset: %s", committed)
         else:
             offsets[where] = committed
     return offsets

@@ -128,7 +128,7 @@ class Rebalancer:
         if session is not self.session:
             if self.session is not None:
                 self.counts["sessions_lost"] += 1
-                logger.warning("%s: there is a new ZooKeeper session: registering again", self._consumer_id)
+                logger.warning("%s has a new ZooKeeper session and registers again", self._consumer_id)
                 self._abandon()
             session.lease.renew()
             self.session, self.is_in, self.is_out = session, False, True

@@ -257,7 +257,7 @@ class SimpleConsumer(Closing):
         principal, rules = refusal.decode_answer(bytes(body), f"topic {topic}")
         place = f"{self._connection.host}:{self._connection.port}"
         broker = f"the broker at {place}" if self.broker_id is None else f"broker {self.broker_id} at {place}"
-        return NotAllowedError(f"{principal} may not consume topic {topic!r}: {broker} goes by {rules}")
+        return NotAllowedError(f"{principal} may not consume topic {topic!r}: see {rules} of {broker}")
 
     def interrupt(self) -> None:
         """From another thread: let a fetch that waits at the broker be answered now, and none wait until `let_wait`."""
@@ -300,5 +300,5 @@ def sets_for(fetch_bytes: int) -> tuple[int, int]:
 
 def _wait(wait_ms: int, min_bytes: int) -> FetchWait:
     if wait_ms < 0:
-        raise ValueError(f"wait_ms is {wait_ms}: no time to wait for")
+        raise ValueError(f"wait_ms is {wait_ms}: it must not be negative")
     return FetchWait(wait_ms, min_bytes) if wait_ms else FetchWait(0, 0)

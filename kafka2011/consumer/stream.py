@@ -529,7 +529,7 @@ class MessageStream:
 
 def _check_size(max_messages: int) -> None:
     if max_messages < 1:
-        raise ValueError(f"max_messages is {max_messages}: what is handed out has at least one message")
+        raise ValueError(f"max_messages is {max_messages}: it must be at least 1")
 
 
 class _ParentsLock:

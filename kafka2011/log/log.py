@@ -541,7 +541,7 @@ class Log:
         """Return those before the first one that a reader still waits for."""
         for count, segment in enumerate(doomed):
             if not segment.prepare_deletion():
-                logger.info("%s will be deleted later: it waits to be sent", segment.path)
+                logger.info("%s will be deleted later: it is still being sent", segment.path)
                 return doomed[:count]
         return doomed
 

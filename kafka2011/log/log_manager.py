@@ -247,7 +247,7 @@ class LogManager:
             is_new_topic = topic not in self._topics
             self._topics.add(topic)
             self._logs[topic, partition] = log
-        logger.info("made the log %s-%d", topic, partition)
+        logger.info("created the log %s-%d", topic, partition)
         if is_new_topic and self._on_new_topic is not None:
             self._on_new_topic(topic, self.num_partitions(topic))
         return log

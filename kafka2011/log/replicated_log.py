@@ -223,7 +223,7 @@ class ReplicatedLog:
         if self.log.end_offset > start:
             raise self._cut_refusal(start)
         if end > start:
-            logger.warning("%s begins anew at offset %d: removing offsets %d to %d", self._name, offset, start, end)
+            logger.warning("%s starts over at offset %d: removing offsets %d to %d", self._name, offset, start, end)
 
     def _cut_refusal(self, offset: int) -> LogError:
         return LogError(

@@ -85,7 +85,7 @@ class RetentionClock:
         self._copied_ms = notes.copied_ms
         if notes.copied_ms:
             logger.warning(
-                "%s was copied without the times of its files at %s: retention takes its segments for written then",
+                "%s was copied without the times of its files at %s: retention counts its segments as written then",
                 *(self._log_dir, _date(notes.copied_ms)),
             )
         moved_ms = moved_while_down_ms(notes.clock, self._now())
@@ -162,13 +162,13 @@ class RetentionClock:
         if obstacle is None:
             if before is not None:
                 level = _level_of(before)
-                logger.log(min(level, logging.WARNING), "the wall clock is believed now: retention deletes by age")
+                logger.log(min(level, logging.WARNING), "the wall clock is right again: retention deletes by age")
             is_alone = self._trust.is_alone
             if is_alone and not self._was_alone:
                 why = "ZooKeeper has not answered for 24 h" if self._is_compared else "there is no ZooKeeper"
                 logger.log(
                     logging.WARNING if self._is_compared else logging.INFO,
-                    "%s: whether the wall clock is right for retention is judged by its own steps alone",
+                    "%s: retention can check the wall clock only for jumps",
                     why,
                 )
             self._was_alone = is_alone
@@ -176,7 +176,7 @@ class RetentionClock:
         if before is not None and before.kind == obstacle.kind and _is_close(before, obstacle):
             self._logged = before  # or a clock that drifts slowly would never be logged again
             return
-        logger.log(_level_of(obstacle), "retention deletes nothing because of its age: %s", obstacle.text)
+        logger.log(_level_of(obstacle), "retention deletes nothing by age: %s", obstacle.text)
 
 
 def _level_of(obstacle: Obstacle) -> int:
@@ -198,11 +198,11 @@ class _WrongTimesLog:
         self._count += 1
         if self._count <= WARNED_OF:
             logger.warning(
-                "%s has a time that is wrong (%s): retention takes a later one for it; see `kafka2011 doctor`",
+                "%s has a wrong modification time (%s): retention uses a later one; see `kafka2011 doctor`",
                 *(path, _date(modified_ms)),
             )
         elif self._count == WARNED_OF + 1:
-            logger.warning("more segments have times that are wrong: kafka2011_broker_segments_with_wrong_times counts")
+            logger.warning("more segments have wrong times: kafka2011_broker_segments_with_wrong_times counts them")
 
 
 def _date(time_ms: float) -> str:

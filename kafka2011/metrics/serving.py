@@ -43,7 +43,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """Take what a stranger sends, or leaves unsent, as nothing to be told of."""
-        logger.debug("who asked for metrics at %s was not answered: %r", client_address, sys.exception())
+        logger.debug("a request for metrics at %s was not answered: %r", client_address, sys.exception())
 
 
 class _Handler(WSGIRequestHandler):

@@ -160,7 +160,7 @@ class Forwarder:
                 repeated_bytes = self.window.drop(where)
             if repeated_bytes:
                 self.counts.add(repeated_bytes=repeated_bytes)
-                logger.warning("%s: %d bytes were sent and not committed: they may come twice", where, repeated_bytes)
+                logger.warning("%s: %d bytes were sent and not committed: they may arrive twice", where, repeated_bytes)
 
     # Inside ------------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Forwarder:
         try:
             messages = list(decode(bytes(message_set), *sent.where, sent.offset))
         except InvalidMessageError as error:
-            logger.warning("the target has taken what the audit cannot count: %s", error)
+            logger.warning("the target has confirmed messages that the audit cannot count: %s", error)
         else:
             try:
                 counter.count_messages(messages)

@@ -173,7 +173,7 @@ class Mirror(Closing):
         if len(away) == len(self._sources):
             raise away[0][1]
         for source, why in away:
-            logger.warning("%s is tried again and again: %s", source.zk_connect, why)
+            logger.warning("%s does not answer, still trying: %s", source.zk_connect, why)
             thread = threading.Thread(target=self._open_later, args=(source,), daemon=True)
             self._opening.append(thread)
             thread.start()
@@ -184,7 +184,7 @@ class Mirror(Closing):
             try:
                 source.open()
             except ZkError as error:
-                logger.info("%s is still away: %s", source.zk_connect, error)
+                logger.info("%s still does not answer: %s", source.zk_connect, error)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             except Exception as error:  # noqa: BLE001  # such as a loop: nobody else would hear of it
                 self._fail(error)

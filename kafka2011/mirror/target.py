@@ -113,7 +113,7 @@ class Target(Closing):
             try:
                 if not BrokerRegistry(self._client).partitions_of(topic):
                     made = create_topic(self._client, topic)
-                    logger.info("made topic %s on %d brokers at %s", topic, len(made), self.zk_connect)
+                    logger.info("created topic %s on %d brokers at %s", topic, len(made), self.zk_connect)
                 self._known_topics.add(topic)
             except KafkaError as error:
                 outages.failed("topic %s cannot be made at %s, trying again: %s", topic, self.zk_connect, error)

@@ -25,7 +25,7 @@ def load_implementation(key: str, name: str, *methods: str) -> Any:
     try:
         implementation = made()
     except Exception as error:
-        raise ConfigError(f"{key}: {name!r} cannot be made without arguments: {error}") from error
+        raise ConfigError(f"{key}: {name!r} cannot be created without arguments: {error}") from error
     missing = [method for method in methods if not callable(getattr(implementation, method, None))]
     if missing:
         raise ConfigError(f"{key}: {name!r} has no method {', '.join(missing)}")

@@ -254,7 +254,7 @@ class ProducerConnection(BrokerConnection):
         if self.ended_by_broker():
             self.broken += 1
             logger.warning(
-                "broker %s closed the connection: it refused a set or went away, and sets sent before may be lost",
+                "broker %s closed the connection: it refused a set or stopped. Sets sent before may be lost",
                 self.broker.address,
             )
             self.close()

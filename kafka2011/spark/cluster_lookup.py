@@ -150,7 +150,7 @@ class ListedLookup:
 
     def committed(self, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:  # noqa: ARG002 (of the protocol)
         """Raise KafkaError: groups are in ZooKeeper."""
-        raise KafkaError(f"the offsets of group {group} are in ZooKeeper: give zk.connect")
+        raise KafkaError(f"the offsets of group {group} are in ZooKeeper: set zk.connect")
 
     def remembered(self, wants: Callable[[str], bool]) -> set[TopicPartition]:  # noqa: ARG002
         """Return nothing: there is nobody to remember."""
@@ -158,7 +158,7 @@ class ListedLookup:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:  # noqa: ARG002
         """Raise KafkaError: groups are in ZooKeeper."""
-        raise KafkaError(f"group {group} is in ZooKeeper: give zk.connect")
+        raise KafkaError(f"group {group} is in ZooKeeper: set zk.connect")
 
     def close(self) -> None:
         """Do nothing: there is nothing open."""

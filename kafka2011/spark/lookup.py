@@ -117,9 +117,7 @@ class OffsetLookup(Closing):
                 self._blind = False
             except ZkUnavailable as error:
                 if not self._blind:
-                    logger.warning(
-                        "going on with the brokers that are known, as the registry cannot be read: %s", error
-                    )
+                    logger.warning("continuing with the known brokers, since the registry cannot be read: %s", error)
                 self._blind = True
         return self._cluster
 
@@ -269,7 +267,7 @@ class OffsetLookup(Closing):
                         f" (fetchOffset.numRetries, fetchOffset.retryIntervalMs): {error}"
                     ) from error
                 if not attempt:
-                    logger.warning("asking again for %d ms: %s", interval_ms * retries, error)
+                    logger.warning("retrying for %d ms: %s", interval_ms * retries, error)
             self._sleep(interval_ms / 1000)
             if away is BrokerConnectionError:
                 self._refresh_quietly()  # it may come back elsewhere

@@ -277,11 +277,9 @@ class ReadOptions(_Options):
 
     def _check(self) -> None:
         if bool(self.zk_connect) == bool(self.broker_list):
-            raise ConfigError("zk.connect or broker.list must be given for the kafka2011 source, one of them")
+            raise ConfigError("the kafka2011 source needs either zk.connect or broker.list")
         if sum(map(bool, (self.subscribe, self.subscribe_pattern, self.assign))) != 1:
-            raise ConfigError(
-                "subscribe, subscribePattern or assign must be given for the kafka2011 source, one of them"
-            )
+            raise ConfigError("the kafka2011 source needs exactly one of subscribe, subscribePattern and assign")
         if self.broker_list and (self.subscribe_pattern or self.groupid):
             raise ConfigError("subscribePattern and groupid need zk.connect: brokers list neither topics nor groups")
         try:
@@ -347,7 +345,7 @@ class BatchOptions(ReadOptions):
         ReadOptions._check(self)
         begins = self.starting_offsets
         if self.ending_timestamp >= 0 and self.ending_times:
-            raise ConfigError("endingTimestamp or endingOffsetsByTimestamp may be given, one of them")
+            raise ConfigError("endingTimestamp and endingOffsetsByTimestamp exclude one another")
         if begins == LATEST or (isinstance(begins, Mapping) and LATEST in begins.values()):
             raise ConfigError("startingOffsets: a batch cannot begin at latest")
 

@@ -176,7 +176,7 @@ def resolve_after(options: ReadOptions, lookup: OffsetLookup, after: Mapping[Top
             start = earliest
         ranges.append(OffsetRange(partition, start, latest))
     if away:
-        logger.warning("not read now, since their brokers are away: %s", ", ".join(map(str, away)))
+        logger.warning("these partitions are not read now, since their brokers are down: %s", ", ".join(map(str, away)))
     return ResolvedOffsets(tuple(ranges), tuple(away), tuple(lost), tuple(replaced))
 
 

@@ -295,7 +295,7 @@ class RangeReader:
                     f"broker {self._partition.broker_id} was away for {self._settings.away_timeout_ms} ms"
                     f" (kafkaConsumer.pollTimeoutMs) while {self._partition} was read at offset {offset}: {problem}"
                 )
-            logger.warning("trying again %s at offset %d: %s", self._partition, offset, problem)
+            logger.warning("retrying %s at offset %d: %s", self._partition, offset, problem)
             self._sleep(wait_s)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 

@@ -71,7 +71,7 @@ def test_a_time_that_no_calendar_has_is_left_out(
     """As that of an event of the year 300,000; the windows beside it are drawn."""
     plot([account("a", 0, 0), account("a", 1, 0)._replace(start_ms=start_ms)], WINDOW_MS, tmp_path / "audit.svg")
     assert "<!-- live -->" in text_of(tmp_path / "audit.svg")
-    assert "1 windows are not in the picture" in caplog.text
+    assert "1 windows are not drawn" in caplog.text
 
 
 @pytest.mark.parametrize("years", [(2, 9998), (2, 2), (9998, 9998)])

@@ -73,7 +73,7 @@ def test_rules_change_while_it_runs(tmp_path: Path, caplog: pytest.LogCaptureFix
     ("text", "why"),
     [
         ("[produce", "allow.toml"),
-        ("[prodcue]\n", "no \\[prodcue\\]"),
+        ("[prodcue]\n", "unknown section \\[prodcue\\]"),
         ("produce = 1\n", "table"),
         ("[consume]\nviews = 'all'\n", "list of names"),
         ("[consume]\nviews = [1]\n", "list of names"),

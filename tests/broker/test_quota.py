@@ -149,7 +149,7 @@ def test_those_who_owe_nothing_are_forgotten(tmp_path: Path, monkeypatch: pytest
     ("text", "why"),
     [
         ("[produce", "quota.toml"),
-        ("[consume]\n", "no \\[consume\\]"),
+        ("[consume]\n", "unknown section \\[consume\\]"),
         ("fetch = 1\n", "table"),
         ("[fetch]\nreports = 0\n", "reports"),
         ("[fetch]\nreports = true\n", "reports"),

@@ -112,7 +112,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("fetch", "t", "--broker", "h:1", "--zookeeper", "h:2"), "--broker and --zookeeper exclude one another"),
         (("fetch", "t", "-f", "%k"), "messages of Kafka 0.7 have no keys"),
         (("fetch", "t", "-D", ""), "it is empty"),
-        (("produce", "t", "--partition", "1"), "name it with --broker"),
+        (("produce", "t", "--partition", "1"), "--partition needs --broker"),
         (
             ("produce", "t", "--property", "confirm=false"),
             "this command chooses confirm itself",
@@ -128,8 +128,8 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("registry", "--zookeeper", "a b"), "'a b' is not host:port"),
         (("consume",), "give one of TOPIC, --topic"),
         (("consume", "t", "--topic", "t"), "give one of TOPIC, --topic"),
-        (("replay", "t", "--to", "a:1", "--until", "5"), "--until 5: an offset is one partition's"),
-        (("consume", "--topic", "t", "--from", "5"), "--from 5: an offset is one partition's"),
+        (("replay", "t", "--to", "a:1", "--until", "5"), "--until 5: an offset belongs to one partition"),
+        (("consume", "--topic", "t", "--from", "5"), "--from 5: an offset belongs to one partition"),
         (("consume", "--topic", "t", "--from", "soon"), "'soon' is not earliest, latest, an offset"),
         (("consume", "--topic", "t", "--last", "1", "--from-beginning"), "give one of --from-beginning, --from and"),
         (("consume", "--topic", "t", "--last", "1", "--group", "g"), "exclude --group"),
@@ -152,7 +152,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("cluster", "--override", "prot=1"), "unknown setting 'prot' of the broker"),
         (
             ("cluster", "--status", "--brokers", "2"),
-            "--status and --brokers cannot be used together: it takes --directory alone",
+            "--status and --brokers cannot be used together: the only option that goes with it is --directory",
         ),
         (("cluster", "--status", "--directory", "/no/such"), "--directory /no/such: there is no such directory"),
         (("broker", "--override", "port=x"), "--override port=x: port: 'x' is not a whole number"),

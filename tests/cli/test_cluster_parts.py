@@ -73,7 +73,7 @@ def test_a_part_that_ends_too_often_is_told_before_the_end(cluster: LocalCluster
         parts.look()
     cluster.processes[0].kill()
     cluster.processes[1].kill()
-    with pytest.raises(KafkaError, match="replica a of broker 0 ended by itself, again and again: see /"):
+    with pytest.raises(KafkaError, match="replica a of broker 0 has crashed repeatedly: see /"):
         parts.look()
     assert [(state, restarts) for _, state, restarts, _ in told[-1]] == [(ENDED, MOST_RESTARTS), (ENDED, 0)]
 

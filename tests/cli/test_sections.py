@@ -192,7 +192,7 @@ def test_what_is_new_begins_after_what_is_gone_has_ended(called: Called, tmp_pat
         ('[[worker]]\ntopic = "a"\n', r"there are sections \[\[work\]\] only, no 'worker'"),
         ('[work]\ntopic = "a"\n', r"has no section \[\[work\]\]"),
         ("", r"has no section \[\[work\]\]"),
-        ("[[", "is no TOML"),
+        ("[[", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_refused(called: Called, tmp_path: Path, text: str, words: str) -> None:
@@ -215,7 +215,7 @@ def test_a_file_that_is_not_there_is_told(called: Called, tmp_path: Path) -> Non
 )
 def test_a_file_goes_alone(called: Called, arguments: tuple[str, ...]) -> None:
     """Other options would be silently ignored."""
-    with pytest.raises(click.UsageError, match="goes alone"):
+    with pytest.raises(click.UsageError, match="excludes other options"):
         called.main(*arguments)
 
 

@@ -318,7 +318,7 @@ def test_who_may_not_consume_learns_why(serve: Serve, ask: Callable[[SimpleConsu
     """The broker is asked for the reason, and the error names principal, topic, broker and rules."""
     broker = serve(answering(reply(b"", 29), encode_answer(Refusal("web at 1.2.3.4:5", "/etc/allow.toml"))))
     words = (
-        f"web at 1.2.3.4:5 may not consume topic 'views': broker 4 at 127.0.0.1:{broker.port} goes by /etc/allow.toml"
+        f"web at 1.2.3.4:5 may not consume topic 'views': see /etc/allow.toml of broker 4 at 127.0.0.1:{broker.port}"
     )
     with consumer(broker) as client, pytest.raises(NotAllowedError, match=words):
         ask(client)

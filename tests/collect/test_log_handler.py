@@ -98,7 +98,7 @@ def test_logging_goes_on_while_the_cluster_is_away(
     broker.start()
     handler.flush()
     assert broker.payloads == [b"%d" % number for number in range(10)]
-    eventually(lambda: "15 log records for topic log were dropped: no room" in caplog.text)
+    eventually(lambda: "15 log records for topic log were dropped: the queue is full" in caplog.text)
     application.info("more")
     handler.flush()
     assert broker.payloads[10:] == [b"more"]

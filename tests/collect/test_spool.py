@@ -117,7 +117,7 @@ def test_it_is_bounded_and_its_writer_waits(tmp_path: Path, caplog: pytest.LogCa
         writing.join(0.001)  # let it have the lock, which would else be taken again at once
     writing.join(10)
     assert lines == [b"%d" % number * 65536 for number in range(30)]
-    assert "has room again; 0 lines were dropped" in caplog.text
+    assert "has space again; 0 lines were dropped" in caplog.text
     assert counts.lines_dropped == 0
     spool.close()
 
@@ -129,7 +129,7 @@ def test_it_may_drop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(20):
         spool.append([b"x" * 100_000, b"y"])
     assert counts.lines_dropped > 0
-    assert caplog.text.count("lines are dropped until there is room") == 1
+    assert caplog.text.count("lines are dropped until it has space") == 1
     assert len(rest(spool)) + counts.lines_dropped == 40
     spool.close()
 

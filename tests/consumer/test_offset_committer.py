@@ -260,7 +260,7 @@ def test_a_moved_offset_is_written_again_by_the_owner(world: World, caplog: pyte
     with caplog.at_level(logging.WARNING):
         owner.commit(owned, 25)
     assert offset_of(world) == 25
-    assert "another had moved the offset of t/0-0 to 3: writing 25" in caplog.text
+    assert "another process had moved the offset of t/0-0 to 3: writing 25" in caplog.text
     assert owner.committer.counts == {"commits": 2, "conflicts": 1, "moved_offsets": 1}
     owner.commit(owned, 30)
     assert owner.committer.counts["conflicts"] == 1

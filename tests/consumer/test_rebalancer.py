@@ -968,7 +968,7 @@ def test_a_moved_back_offset_is_put_right_by_its_owner(caplog: pytest.LogCapture
     assert world.offsets[T0].offset > end
     assert set(world.deliveries.values()) == {1}
     assert a.committer.counts["moved_offsets"] == 1
-    assert "another had moved the offset of t/0-0 to 11" in caplog.text
+    assert "another process had moved the offset of t/0-0 to 11" in caplog.text
 
 
 # Any interleaving ----------------------------------------------------------------------------------------------------

@@ -1013,7 +1013,7 @@ def test_a_release_waits_no_longer_than_it_may(codec: Codec, caplog: pytest.LogC
         thread.join(WAIT_S)
     assert not thread.is_alive()
     assert rig.stream.unfinished_releases == 1
-    assert "t/0-0 at offset 0: it will be delivered again" in caplog.text
+    assert "t/0-0 at offset 0: it will be redelivered" in caplog.text
     assert payloads(rig.stream) == []
     assert (feed.state, feed.consumed_offset) == (State.RELEASED, 0)
 

@@ -448,7 +448,7 @@ def test_a_time_that_an_operator_sets_counts_at_once(directory: Path, caplog: py
     path = write(manager, 0)
     for _ in range(2):
         assert manager.clean_up() == []
-    assert caplog.text.count("has a time that is wrong (1970-01-01 00:00:00 UTC)") == 1
+    assert caplog.text.count("has a wrong modification time (1970-01-01 00:00:00 UTC)") == 1
     right_ns = int(wall_ms(clock) - WEEK_MS - 1) * 1_000_000
     os.utime(path, ns=(right_ns, right_ns))
     assert [item.path for item in manager.clean_up()] == [path]
@@ -489,8 +489,8 @@ def test_only_the_first_wrong_times_are_logged(directory: Path, caplog: pytest.L
     for _ in range(WARNED_OF + 3):
         write(manager, 0)
     manager.clean_up()
-    assert caplog.text.count("has a time that is wrong") == WARNED_OF
-    assert caplog.text.count("more segments have times that are wrong") == 1
+    assert caplog.text.count("has a wrong modification time") == WARNED_OF
+    assert caplog.text.count("more segments have wrong times") == 1
     assert manager.retention_clock.times.wrong == WARNED_OF + 3
     manager.close()
 
@@ -653,7 +653,7 @@ def test_each_change_is_logged_once(directory: Path, caplog: pytest.LogCaptureFi
     [(level, text)] = logged(YEAR_MS + HOUR_MS + 60_000)
     assert level == "ERROR"
     [(level, text)] = logged(0)
-    assert (level, "believed now" in text) == ("WARNING", True)
+    assert (level, "is right again" in text) == ("WARNING", True)
     caplog.clear()
     clock.now_ms += DAY_MS + 1
     for _ in range(2):
@@ -671,7 +671,7 @@ def test_a_broker_without_zookeeper_says_what_judges_its_clock(
     path = write(manager, wall_ms(clock) - WEEK_MS - 1)
     assert [item.path for item in manager.clean_up()] == [path]
     manager.clean_up()
-    assert caplog.text.count("there is no ZooKeeper: whether the wall clock is right") == 1
+    assert caplog.text.count("there is no ZooKeeper: retention can check the wall clock") == 1
     manager.close()
 
 

@@ -123,7 +123,7 @@ def test_an_own_compressor_serves_its_codec() -> None:
     [
         ("no.such.module:Class", "module 'no.such.module' .* cannot be imported"),
         ("gzip:NoSuchClass", "has no 'NoSuchClass'"),
-        ("gzip:GzipFile", "cannot be made without arguments"),
+        ("gzip:GzipFile", "cannot be created without arguments"),
         ("decimal:Decimal", "has no method partition"),
     ],
 )

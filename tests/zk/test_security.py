@@ -63,7 +63,7 @@ def test_nothing_else_stands_behind_the_chroot(text: str) -> None:
         ("[zookeper]\ntls = true", "no zookeper"),
         ("[brokers]\ntls = true\ncertificate = 'x'", "key"),
         ("user = 'u'\npassword = 's3cret'\n[zookeeper]\nca = 'x'", "tls = true"),
-        ("", "nothing"),
+        ("", "neither a user nor tls"),
         ("tls = maybe", "TOML"),
     ],
 )

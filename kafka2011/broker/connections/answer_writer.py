@@ -104,5 +104,5 @@ class AnswerWriter:
         try:
             socket.wait_write(out_fd, timeout=SEND_STALL_TIMEOUT_S)
         except OSError as error:  # the timeout
-            raise BrokerConnectionError(f"the client takes nothing of its answer: {error}") from error
+            raise BrokerConnectionError(f"the client does not read its answer: {error}") from error
         self._turn.end()

@@ -99,7 +99,7 @@ class MemoryBudget:
         if own_bytes + growth_bytes > self.max_bytes:
             self._note_refused(claim.name)
             raise MemoryRefusedError(
-                f"{claim.name} holds {own_bytes} bytes: {growth_bytes} more can never be had of"
+                f"{claim.name} holds {own_bytes} bytes: {growth_bytes} more cannot be allocated within"
                 f" queued.max.bytes {self.max_bytes}"
             )
         claim.waiting_for_bytes = growth_bytes

@@ -216,7 +216,7 @@ class Follower:
             except LogClosedError:
                 raise
             except KafkaError as error:
-                logger.warning("replica %s does not copy what is damaged in %s: %s", self.following.me, where, error)
+                logger.warning("replica %s does not copy damaged messages of %s: %s", self.following.me, where, error)
                 return OBSTACLE_RETRY_S
         return 0
 
@@ -238,7 +238,7 @@ class Follower:
             except LogClosedError:
                 raise
             except KafkaError as error:
-                logger.warning("replica %s cannot read what it has of %s: %s", self.following.me, where, error)
+                logger.warning("replica %s cannot read its log %s: %s", self.following.me, where, error)
                 return False
 
     def _ask_about_damage(self, where: TopicPartition, offset: int) -> DamageGiven | None:

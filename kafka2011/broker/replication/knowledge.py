@@ -107,7 +107,7 @@ class Knowledge:
         try:
             self._file.store(self.known)
         except NotStoredNowError as error:
-            logger.warning("%s: tried again within %g s", error, STORE_S)
+            logger.warning("%s: retrying within %g s", error, STORE_S)
 
 
 def _check_logs(known: Known, logs: ReplicaLogs) -> None:

@@ -196,5 +196,5 @@ def why_not_follow(session: ReplicaSession, role: Follow, leader: Member | None)
     if leader is None or leader.disk != role.leader.disk:
         return f"the leader {role.leader} has no znode among the members"
     if leader.by_tls and session.client.security.brokers is None:
-        return f"the leader {role.leader} listens by TLS alone, and zk.connect names no file that says how"
+        return f"the leader {role.leader} listens over TLS only, and zk.connect names no security file"
     return None

@@ -206,7 +206,7 @@ class RequestHandlers:
         name = topic[:300]
         if name not in client.told and len(client.told) < _MAX_TOLD:
             client.told.add(name)
-            logger.warning("%s may not consume: topic %r", client.name, name)
+            logger.warning("%s may not consume topic %r", client.name, name)
         return True
 
     def produce_together(self, first: ProduceRequest, following: list[bytes], client: Client) -> None:

@@ -60,7 +60,7 @@ class RulesFile(Generic[RulesT]):
             strange = set(tables) - set(self._tables)
             if strange:
                 known = " and ".join(f"[{name}]" for name in self._tables)
-                raise ValueError(f"there is no [{min(strange)}], only {known}")  # noqa: TRY301
+                raise ValueError(f"unknown section [{min(strange)}]; allowed are {known}")  # noqa: TRY301
             return {name: self._table(name, tables.get(name, {})) for name in self._tables}
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._setting} {self._path}: {error}") from error

@@ -198,7 +198,7 @@ class LoadAccount:
             self._scan, self._read_ends = audit.reader.scan, audit.reader.place.ends
             is_all = not self._scan.faults
         except KafkaError as error:
-            logger.warning("topic %s: up to when it is complete is unknown now: %s", audit.topic, error)
+            logger.warning("topic %s: its watermark is unknown now: %s", audit.topic, error)
         holder.note(self._received.tables_of(audit.topic, audit.tier), is_all=is_all)
         self._add(audit.recent())
 
@@ -227,7 +227,7 @@ class LoadAccount:
             self._from_ms = late_ms
         if late_ms is not None and self.before_ms is not None:
             logger.warning(
-                "topic %s was said to be complete through %d ms, and a source has reported on %d ms since: its clock is"
+                "topic %s was reported complete up to %d ms, and a source has since reported on %d ms: its clock is"
                 " far behind",
                 *(self._audit.topic, self.before_ms, late_ms),
             )
@@ -308,7 +308,7 @@ class LoadAccount:
         if before_ms is not None and completeness.through_ms is not None and completeness.through_ms < before_ms:
             why = "; ".join(unknown.why for unknown in completeness.unknowns) or "messages are missing"
             logger.warning(
-                "topic %s was said to be complete through %d ms, and is through %d ms only: %s",
+                "topic %s was reported complete up to %d ms, and is complete only up to %d ms: %s",
                 *(audit.topic, before_ms, completeness.through_ms, why),
             )
         return completeness.through_ms

@@ -91,7 +91,7 @@ class Loader(Closing):
         self._settings = settings
         self._topics = tuple(dict.fromkeys(topics))
         if bool(self._topics) == bool(pattern):
-            raise ConfigError("name topics to load, or give a pattern, one of them")
+            raise ConfigError("name topics to load, or give a pattern, but not both")
         try:
             self._pattern = re.compile(pattern)
         except REGEX_ERRORS as error:

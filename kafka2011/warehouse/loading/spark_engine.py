@@ -69,7 +69,7 @@ def _translated(error: Exception) -> Exception:
         _, separator, rest = text.partition(f"{kind.__module__}.{kind.__qualname__}: ")
         if separator:
             return kind(rest.splitlines()[0])
-    return WarehouseError(f"Spark could not do it: {_last_words(text)}")
+    return WarehouseError(f"Spark failed: {_last_words(text)}")
 
 
 def _last_words(text: str) -> str:

@@ -334,7 +334,7 @@ class TopicLoad:
             lost[gap.partition] = lost.get(gap.partition, 0) + explained.lost_bytes
             empty[gap.partition] = empty.get(gap.partition, 0) + explained.empty_bytes
             logger.warning(
-                "%s: of offsets %d to %d there are no rows: %d bytes are lost, %d are of empty sets", *gap, *explained
+                "%s: offsets %d to %d have no rows: %d bytes are lost, %d are of empty sets", *gap, *explained
             )
         ranges = []
         for offset_range in resolved.ranges:

@@ -41,8 +41,8 @@ def missing_columns(table: DeltaTable, columns: pa.Schema, where: str) -> list[F
         elif not takes(before.type, field.type):
             if not takes(before.type, field.type, grown=True):
                 raise OvertakenError(
-                    f"{where}: column {field.name} is {before.type}, and {field.type} in this commit: another one has"
-                    " changed it meanwhile; nothing of this one is there. Begin again from the newest commit"
+                    f"{where}: column {field.name} is {before.type}, and {field.type} in this commit: another commit"
+                    f" has changed it meanwhile, and this one was not written. Start again from the newest commit"
                 )
             missing.append(delta)
     return missing

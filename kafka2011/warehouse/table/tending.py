@@ -68,7 +68,7 @@ class Tending:
             logger.info("%s", error)
         except KafkaError as error:
             self._commits[name] = 0
-            logger.warning("%s was not tended: %s", table.where, error)
+            logger.warning("%s was not maintained: %s", table.where, error)
 
     def _timed(self, work: Callable[[], Result]) -> Result:
         began_s = self._clock.monotonic_s()

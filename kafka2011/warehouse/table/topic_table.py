@@ -244,8 +244,8 @@ class TopicTable:
             return True  # a store that asks again after a lost answer meets its own work
         if number >= commit.number:
             raise OvertakenError(
-                f"{self.where}: another one has committed {commit.number} first; nothing of this one is there. Begin"
-                " again from the newest commit"
+                f"{self.where}: another process has committed {commit.number} first, and this commit was not"
+                f" written. Start again from the newest commit"
             )
         if number < commit.number - 1:
             raise WarehouseError(f"{self.where}: commit {commit.number} cannot follow {number or 'none'}")
@@ -264,7 +264,7 @@ class TopicTable:
             raise UnknownOutcomeError(
                 f"{self.where}: commit {commit.number} is not there, as far as can be seen. Its files stay: {failure}"
             ) from failure
-        logger.warning("%s: commit %d is there, but: %s", self.where, commit.number, failure)
+        logger.warning("%s: commit %d is in the table, but: %s", self.where, commit.number, failure)
 
     def _kept(self, files: Sequence[DataFile]) -> Sequence[DataFile]:
         """Return the files if they are all there, and keep a cleaning that began before from finding them old."""

@@ -43,7 +43,7 @@ def test_small_tasks_run_in_the_driver() -> None:
     engine = SparkEngine(cast("Any", spark.sparkContext))
     assert list(engine.run(pid_and, [7, 8], are_small=True)) == [(os.getpid(), 7), (os.getpid(), 8)]
     assert not spark.jobs
-    with pytest.raises(WarehouseError, match="Spark could not do it"):
+    with pytest.raises(WarehouseError, match="Spark failed"):
         list(engine.run(pid_and, [7, 8]))
     assert spark.jobs == [2]
 
