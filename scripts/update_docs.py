@@ -161,7 +161,7 @@ def generated() -> dict[str, tuple[str, str]]:
         "reference/commands.md": ("commands", render_commands()),
         "reference/metrics.md": ("metrics", render_metrics()),
         "reference/settings.md": ("settings", render_settings()),
-        "how-to/spark.md": ("Spark options", render_spark_options()),
+        "reference/spark-options.md": ("Spark options", render_spark_options()),
         "reference/api.md": ("public names", render_public_names()),
         "reference/disk.md": ("disk examples", disk_examples()),
         "reference/wire.md": ("wire examples", wire_examples()),
