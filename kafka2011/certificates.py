@@ -91,5 +91,5 @@ def _alternative(host: str) -> str:
         return f"IP:{ipaddress.ip_address(host)}"
     except ValueError:
         if not host or set(host) & set(',:\n "'):
-            raise KafkaError(f"{host!r} is no host name") from None
+            raise KafkaError(f"{host!r} is not a host name") from None
         return f"DNS:{host}"

@@ -334,7 +334,7 @@ class LocalCluster(Closing):
             registry = BrokerRegistry(client)
             while missing := self.brokers.keys() - registry.brokers().keys():
                 if time.monotonic() > deadline_s:
-                    raise LocalClusterError(f"nobody leads the replicas of brokers {sorted(missing)}")
+                    raise LocalClusterError(f"no replica leads brokers {sorted(missing)}")
                 time.sleep(_POLL_S)
 
 

@@ -70,7 +70,7 @@ def test_what_was_asked_for_is_done_after_the_next_start(
             if "views" in requests.placed(1):
                 eventually(lambda: not registry.brokers(), what="its session has ended")
                 found = run("doctor", "--seconds", 0, "--zookeeper", zk_connect)
-                assert f"is away, and will {request_.of('views')} when it starts" in found.stdout
+                assert f"is down, and will {request_.of('views')} when it starts" in found.stdout
             else:
                 assert point == "after done"
             monkeypatch.delitem(os.environ, "DIE_AT_POINT")

@@ -113,7 +113,7 @@ def _checked(path: Path, where: str, kinds: Mapping[str, type], table: object) -
         raise ZkError(f"{path}: {where}must be a table")
     for name, value in table.items():
         if name not in kinds:
-            raise ZkError(f"{path}: {where}there is no {name}; what may be there is {', '.join(kinds)}")
+            raise ZkError(f"{path}: {where}unknown key {name}; allowed are {', '.join(kinds)}")
         if type(value) is not kinds[name]:
             raise ZkError(f"{path}: {where}{name} must be {'a text' if kinds[name] is str else 'true or false'}")
     return dict(table)

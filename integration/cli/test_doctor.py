@@ -38,7 +38,7 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
         produce("views", 0, "one\ntwo\n", broker)
         read = ("consume", "--topic", "views", "--group", "readers", "--from-beginning", "--max-messages", 2)
         output(*read, "--timeout-ms", 20_000, *zookeeper)
-        assert output("doctor", "--seconds", 0, *zookeeper) == "Nothing is wrong that can be seen from here.\n"
+        assert output("doctor", "--seconds", 0, *zookeeper) == "No problems found.\n"
 
         output("topics", "create", "narrow", "--brokers", 0, *zookeeper)
         output("topics", "create", "lost", "--brokers", 1, *zookeeper)
@@ -52,8 +52,8 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
             lost = f"no message of {where}"
             strays = {what for place, what in found("--seconds", "0", *zookeeper) if place == "group strays"}
             assert strays >= {
-                f"has committed an offset of {where} at which nobody can go on: {lost} starts at offset 5",
-                "member strays_x has registered '[]', which is no subscription",
+                f"has committed an offset of {where} at which no message starts: {lost} starts at offset 5",
+                "member strays_x has registered '[]', which is not a subscription",
             }
             Nodes(client).delete(paths.consumer("strays", "strays_x"))
             OffsetRegistry(client).forget("strays", [where])
@@ -62,11 +62,11 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
             assert paths.broker(7) in odd[0]
         now = found("--seconds", "0", *zookeeper)
         assert now == {
-            ("topic narrow", "only broker 0 of 2 brokers have it, so they take all its load"),
-            ("topic lost", "only broker 1 of 2 brokers have it, so they take all its load"),
+            ("topic narrow", "only broker 0 of 2 brokers have it, and take all its load"),
+            ("topic lost", "only broker 1 of 2 brokers have it, and take all its load"),
             (
                 "group readers",
-                "has committed offset 9999 of views/0-0, which ends at 26: its log was lost or made again",
+                "has committed offset 9999 of views/0-0, which ends at 26: its log was lost or recreated",
             ),
         }
         cluster.brokers[1].kill()
@@ -75,7 +75,7 @@ def test_what_is_broken_is_found(tmp_path: Path) -> None:
             eventually(lambda: list(registry.brokers()) == [0] and not registry.partitions_of("lost"))
         places = {place: what for place, what in found("--seconds", "0", *zookeeper) if place.startswith("topic")}
         assert places == {
-            "topic lost": "no living broker has it: what is stored of it is on a broker that is away",
+            "topic lost": "no living broker has it: its messages are on a broker that is down",
         }
         settings = tmp_path / "server.properties"
         settings.write_text(

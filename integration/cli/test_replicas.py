@@ -75,11 +75,11 @@ def test_replicas_are_listed_and_elected(cluster: LocalCluster) -> None:
     assert found["a"]["epoch"] == found["b"]["epoch"] == 1
     assert float(str(found["b"]["seconds_behind"])) < 5
     assert "leader" in output("replicas", *zookeeper)
-    assert output("doctor", "--seconds", 0, *zookeeper).startswith("Nothing is wrong")
+    assert output("doctor", "--seconds", 0, *zookeeper).startswith("No problems found")
 
     b.stop()
     eventually(lambda: are_in_sync(cluster, {"a"}), what="a alone in sync")
-    assert "a alone is in sync" in run("doctor", "--seconds", 0, *zookeeper).stdout
+    assert "only a is in sync" in run("doctor", "--seconds", 0, *zookeeper).stdout
     send(a, b"a alone has it")
     eventually(lambda: read(a) == [b"both have it", b"a alone has it"])
     done = run("replicas", "elect", 0, "b", "--accept-loss", *zookeeper)
@@ -89,7 +89,7 @@ def test_replicas_are_listed_and_elected(cluster: LocalCluster) -> None:
     b.launch()
     eventually(lambda: standings(cluster.zk_connect).get("b", {}).get("role") == "waiting", what="b waits")
     eventually(lambda: standings(cluster.zk_connect)["a"]["role"] == "away", what="a's session has ended")
-    assert "nobody leads: in sync are a, and alive b" in run("doctor", "--seconds", 0, *zookeeper).stdout
+    assert "no replica leads: in sync are a, and alive b" in run("doctor", "--seconds", 0, *zookeeper).stdout
     refused = run("replicas", "elect", 0, "b", *zookeeper)
     assert (refused.returncode, "--accept-loss" in refused.stderr) == (2, True)
     nobody = run("replicas", "elect", 0, "c", "--accept-loss", *zookeeper)
@@ -117,7 +117,7 @@ def test_a_broker_gets_replicas_and_gives_them_up(tmp_path: Path) -> None:
         assert "broker 0 is running: stop it first" in running.stderr
         plain.stop()
         empty = tmp_path / "empty"
-        assert "is no directory" in run("replicas", "init", 0, "a", empty, *zookeeper).stderr
+        assert "is not a directory" in run("replicas", "init", 0, "a", empty, *zookeeper).stderr
         empty.mkdir()
         assert "has no logs" in run("replicas", "init", 0, "a", empty, *zookeeper).stderr
         wrong = run("replicas", "init", 7, "a", plain.log_dir, *zookeeper)

@@ -180,7 +180,7 @@ def begin_replicas(
 
 def _check_log_dir(broker_id: int, log_dir: Path, *, is_new: bool) -> None:
     if not is_directory(log_dir):
-        raise ReplicaChangeError(f"{log_dir} is no directory: it is to be the log.dir of broker {broker_id}")
+        raise ReplicaChangeError(f"{log_dir} is not a directory: give the log.dir of broker {broker_id}")
     labelled = labelled_broker(log_dir)
     if labelled not in {None, broker_id}:
         raise ReplicaChangeError(f"{log_dir} is the log.dir of broker {labelled}, not of {broker_id}")

@@ -99,7 +99,7 @@ def decode(data: bytes, topic: str) -> list[CountedPart]:
     try:
         return read_document(head, parts, MalformedCountsError, "these are no counts of a commit", version=_VERSION)
     except zlib.error as error:
-        raise MalformedCountsError(f"these are no counts of a commit: {error}") from error
+        raise MalformedCountsError(f"not the counts of a commit: {error}") from error
 
 
 def _unpacked(document: dict[str, Any], columns: bytes, topic: str) -> Iterator[CountedPart]:

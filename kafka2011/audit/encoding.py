@@ -317,7 +317,7 @@ def report_from(event: Event) -> AnyReport:
             return _progress_report_of(fields, fields["statement"])
         return _report_of(fields)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidReportError(f"{event.schema.name} {fields.get('id')} is no report: {error}") from error
+        raise InvalidReportError(f"{event.schema.name} {fields.get('id')} is not a report: {error}") from error
 
 
 def _progress_report_of(fields: dict[str, Any], progress: dict[str, Any]) -> ProgressReport:

@@ -171,7 +171,7 @@ def _parts_of(directory: Path) -> RunningOnce:
 def _show_status(directory: Path, *, as_json: bool) -> None:
     """Show the parts of a cluster that runs. Raises KafkaError if none runs there."""
     if not directory.is_dir():
-        raise click.UsageError(f"--directory {directory}: there is no such directory")
+        raise click.UsageError(f"--directory {directory}: the directory does not exist")
     parts = _parts_of(directory).document()["parts"]
     show_table(Part.COLUMNS, [[part[column] for column in Part.COLUMNS] for part in parts], as_json=as_json)
 

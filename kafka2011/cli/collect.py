@@ -170,7 +170,7 @@ def command(
     if not files and listen is None:
         raise click.UsageError("there is nothing to read: give a FILE, - for standard input, or --listen")
     if tier is not None and form == "lines":
-        raise click.UsageError("--audit counts events, and plain lines are none: give --as too")
+        raise click.UsageError("--audit counts events, not plain lines: give --as too")
     from kafka2011.collect.run import DEFAULTS, CollectOptions, collect
     from kafka2011.metrics.tiers import COLLECT_METRICS, collect_samples
 

@@ -91,9 +91,9 @@ def command(
         for finding in findings:
             click.echo(f"{printable(finding.where)}: {printable(finding.what)}\n  -> {printable(finding.remedy)}")
     if findings:
-        raise KafkaError(f"{counted(len(findings), 'thing')} to look at")
+        raise KafkaError(f"{counted(len(findings), 'problem')} found")
     if not as_json:
-        click.echo("Nothing is wrong that can be seen from here.")
+        click.echo("No problems found.")
 
 
 def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data: Path | None) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         for check in CHECKS:
             yield from check(checkup)
         if seconds and groups and sys.stderr.isatty():
-            click.echo(f"looking once more in {seconds:g} s, whether lag grows (--seconds 0: no)", err=True)
+            click.echo(f"checking in {seconds:g} s whether lag grows (--seconds 0 turns this off)", err=True)
         if seconds and groups and not stop.wait(seconds):
             now = with_log_offsets(ClusterReader(client).read_groups())
             yield from lag_that_grows(checkup.cluster, now)

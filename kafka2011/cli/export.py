@@ -57,7 +57,7 @@ def command(
         if (not topics or segment.topic in topics) and (not partitions or segment.partition in partitions)
     ]
     if not segments:
-        raise LogError(f"there are no segment files of what was asked for in {', '.join(map(str, paths))}")
+        raise LogError(f"there are no segment files of these topics and partitions in {', '.join(map(str, paths))}")
     by_target = {segment.target: segment for segment in segments}
     for segment in segments:
         other = by_target[segment.target]

@@ -37,7 +37,7 @@ def one_address(broker: Broker) -> str:
     return f"0:{broker.host}:{broker.port}"
 
 
-def read_time_ms(text: str, otherwise: str = "is no time") -> int:
+def read_time_ms(text: str, otherwise: str = "is not a time") -> int:
     """Read a time as ms since 1970. Raises BadParameter, which says what the text is `otherwise`."""
     try:
         return parse_time_ms(text)
@@ -99,7 +99,7 @@ def unescaped(text: str) -> bytes:
     for match in _ESCAPED.finditer(text):
         name = match[1]
         if name not in _ESCAPES and len(name) != len("xHH"):
-            raise click.BadParameter(f"{match[0]} is no escape: there are \\n \\r \\t \\0 \\xHH and \\\\")
+            raise click.BadParameter(f"{match[0]} is not an escape; allowed are \\n \\r \\t \\0 \\xHH and \\\\")
         parts += (text[end : match.start()].encode(), _ESCAPES.get(name) or bytes.fromhex(name[1:]))
         end = match.end()
     return b"".join([*parts, text[end:].encode()])

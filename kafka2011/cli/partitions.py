@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 def _read_partition(text: str) -> Wanted:
     match = _PARTITION.fullmatch(text)
     if match is None:
-        raise click.BadParameter(f"{text!r} is no partition: they are written 0-1 (broker and number), or 1")
+        raise click.BadParameter(f"{text!r} is not a partition: write 0-1 (broker and number), or 1")
     return Wanted(None if match[1] is None else int(match[1]), int(match[2]))
 
 

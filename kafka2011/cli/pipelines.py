@@ -63,7 +63,7 @@ def write_pipeline(
     seen = list(dict.fromkeys(report.tier for report in reader.read(client, received=received)))
     pipeline = observe(received, zk_connect, reader.scan.home, seen, Groups(client).names())
     if not pipeline.tiers:
-        raise KafkaError("no tier has reported yet: there is nothing to declare")
+        raise KafkaError("no tier has reported yet, so a declaration would be empty")
     try:
         with SYSTEM_DISK.replacing(path) as file:
             file.write(pipeline.to_toml(COMMENTS).encode())

@@ -54,7 +54,7 @@ def command(zk_connect: str, dry_run: bool, shuts_out: bool, is_undone: bool) ->
             click.echo(printable(path))
         left = look(client)
     if dry_run and not is_undone and found.without_user:
-        click.echo(f"shut out would be {_listed(found)}", err=True)
+        click.echo(f"these would be shut out: {_listed(found)}", err=True)
     open_nodes = len(left.open_nodes)
     click.echo(f"{counted(open_nodes, 'znode')} {'is' if open_nodes == 1 else 'are'} open to everybody", err=True)
 

@@ -120,7 +120,7 @@ def elect_replica(broker_id: int, name: str, accept_loss: bool, zk_connect: str,
         show_json({"broker": broker_id, "elected": chosen.name, "disk": chosen.disk, "were_in_sync": given_up})
     else:
         were = ", ".join(sorted(map(str, former.in_sync)))
-        click.echo(f"{chosen} leads broker {broker_id} soon; in sync were {were}")
+        click.echo(f"{chosen} will lead broker {broker_id}; before, {were} were in sync")
 
 
 def _what_would_be_lost(alive: list[Candidate]) -> str:

@@ -162,7 +162,7 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             try:
                 run()
             except KafkaError as error:
-                click.echo(f"Nothing is derived for now: {error}", err=True)
+                click.echo(f"Waiting: {error}", err=True)
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 
@@ -202,7 +202,7 @@ def _show(results: Results, derived: Derivation | None, *, as_json: bool) -> Non
         }
         show_json(document)
     elif derived is None:
-        click.echo(f"Nothing is new since derivation {newest.number}: {page}")
+        click.echo(f"No new events since derivation {newest.number}: {page}")
     else:
         rows = [
             (name, len(days), days[0] if days else None, days[-1] if days else None)

@@ -145,7 +145,7 @@ class SectionedCommand(click.Command):
                 continue
             values = value if isinstance(value, list) else [value]
             if not all(isinstance(element, (str, int, float)) for element in values):
-                raise ConfigError(f"{where}: {key} is no text, number or list of these")
+                raise ConfigError(f"{where}: {key} is not a text, a number or a list of these")
             if isinstance(parameter, click.Argument):
                 operands += map(str, values)
             elif len(values) != 1 and not parameter.multiple:

@@ -43,5 +43,5 @@ def show_metrics(
     from kafka2011.metrics.serving import shown_metrics
 
     with shown_metrics(host, port, metrics, take, obstacle) as shown_at:
-        click.echo(f"metrics are shown at http://{host}:{shown_at}/metrics", err=True)
+        click.echo(f"metrics are at http://{host}:{shown_at}/metrics", err=True)
         yield

@@ -181,7 +181,7 @@ def _show_deletion(deletion: TopicDeletion, *, as_json: bool) -> None:
 
 def _warn_of_deletion(topic: str, plan: TopicDeletion, *, offsets: bool) -> None:
     """Say what becomes of those who use the topic."""
-    click.echo(f"whoever publishes to {topic} makes it anew, at offset 0", err=True)
+    click.echo(f"the next message to {topic} recreates it, at offset 0", err=True)
     for group in plan.readers:
         what = "are removed" if offsets else "stay; they are wrong for a new topic of that name"
         click.echo(f"group {group} loses what it has not consumed; its offsets {what}", err=True)

@@ -260,7 +260,9 @@ class BrokerConfig(Settings):
         if self.has_tls and not (self.tls_certificate and self.tls_key):
             raise ConfigError("tls.port and tls.only need tls.certificate and tls.key")
         if self.tls_only and self.tls_port >= 0:
-            raise ConfigError("tls.port is another port than `port`, and with tls.only there is no other")
+            raise ConfigError(
+                "tls.port and tls.only exclude one another: with tls.only the broker listens on `port` only"
+            )
         if self.tls_client_required and not self.tls_ca:
             raise ConfigError("tls.client.required needs tls.ca, which says whose certificates are good")
         if self.replica_name and not self.enable_zookeeper:

@@ -74,7 +74,7 @@ class Router:
             kind = type(partition).__name__
             raise TypeError(f"a partition is a TopicPartition(topic, broker_id, partition), not {kind}")
         if partition.topic != topic:
-            raise InvalidPartitionError(f"{partition} is no partition of topic {topic}")
+            raise InvalidPartitionError(f"{partition} is not a partition of topic {topic}")
         is_lacking = False
         for attempt in range(self._read_retries + 1):
             if attempt:

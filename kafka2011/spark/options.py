@@ -128,7 +128,7 @@ class DurationKind:
             return value  # read before
         match = _DURATION.fullmatch(value.strip().lower()) if isinstance(value, str) else None
         if match is None or match[2] not in _UNITS_MS:
-            raise ValueError(f"{value!r} is no time with a unit, such as 500ms, 30s, 15m or 1h")
+            raise ValueError(f"{value!r} is not a time with a unit, such as 500ms, 30s, 15m or 1h")
         return int(match[1]) * _UNITS_MS[match[2]]
 
     def write(self, value: int) -> str:

@@ -114,13 +114,13 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "two ZooKeepers": (
         replace(HEALTHY, servers=(*HEALTHY.servers, *HEALTHY.servers)),
         "ZooKeeper",
-        "2 servers survive the loss of no more than 1 would",
+        "2 servers survive the loss of no more servers than 1 would",
     ),
     "a node that cannot be read": (replace(HEALTHY, malformed=("/brokers/ids/x is odd",)), "ZooKeeper", "x is odd"),
     "a request to a broker that is away": (
         replace(HEALTHY, requests=(PendingRequest(7, "old", "delete topic old", None, 7200),)),
         "broker 7",
-        "is away, and will delete topic old when it starts: it was asked 2 h ago",
+        "is down, and will delete topic old when it starts: requested 2 h ago",
     ),
     "a request that a broker does not act on": (
         replace(
@@ -131,27 +131,27 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
             ),
         ),
         "broker 1",
-        "was asked 3 min ago to grow topic views to 4, and has not",
+        "was requested 3 min ago to grow topic views to 4, and has not done it",
     ),
     "a request that is refused": (
         replace(HEALTHY, requests=(PendingRequest(2, "views", "", "it is odd", 1),)),
         "broker 2",
-        "refuses what it was asked to do with topic views: it is odd",
+        "refuses a request for topic views: it is odd",
     ),
     "an offset within a message": (
         replace(HEALTHY, misplaced={"g": {WHERE: "no message of views/1-0 starts at offset 500"}}),
         "group g",
-        "nobody can go on: no message of views/1-0 starts at offset 500",
+        "no message starts: no message of views/1-0 starts at offset 500",
     ),
     "a member that cannot be read": (
         sick_group(members={**GROUP.members, "odd": MemberInfo("[]", NOW_MS)}),
         "group g",
-        "member odd has registered '[]', which is no subscription",
+        "member odd has registered '[]', which is not a subscription",
     ),
     "a member that is shut out": (
         replace(HEALTHY, protection=Protection(shut_out={"/consumers/g/ids/x": "/consumers/g/offsets"})),
         "/consumers/g/ids/x",
-        "was registered without the user of zk.connect, and needs /consumers/g/offsets,",
+        "is registered without the user of zk.connect, and needs /consumers/g/offsets,",
     ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (
@@ -162,12 +162,12 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "replicas that nobody leads": (
         sick(replicas=replicas(3, None, "a", "b")),
         "replicas of broker 3",
-        "nobody leads: in sync are a, and alive b",
+        "no replica leads: in sync are a, and alive b",
     ),
     "a replica that is alone": (
         sick(replicas=replicas(3, "a", "a", "a")),
         "replicas of broker 3",
-        "a alone is in sync",
+        "only a is in sync",
     ),
     "a replica that is behind": (
         sick(replicas=replicas(3, "a", "ab", "abc", 700)),
@@ -177,7 +177,7 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "a leader that does not answer": (
         sick(replicas=replicas(3, "a", "ab", "ab", error="refused")),
         "replicas of broker 3",
-        "a leads, and does not say how far the others are behind: refused",
+        "a leads, and does not report the lag of the others: refused",
     ),
     "two brokers at one address": (
         sick(brokers={1: broker(1, "b"), 2: broker(2, "b")}),
@@ -202,7 +202,7 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "a broker that deletes nothing by age": (
         replace(HEALTHY, clocks={2: ComparedClock(BrokerClock(NOW_MS, "it may have moved"), NOW_MS)}),
         "broker 2",
-        "deletes no segments because of their age: it may have moved",
+        "deletes no segments by age: it may have moved",
     ),
     "a broker that does not know yet that its clock is wrong": (
         replace(HEALTHY, clocks={2: ComparedClock(BrokerClock(NOW_MS), NOW_MS + RETENTION_LIMIT_MS + 1)}),
@@ -222,7 +222,7 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "a topic of a broker that is not registered": (
         sick(topics={"views": {1: 1, 2: 1, 7: 1}}, groups={}),
         "topic views",
-        "broker 7 has registered it, and not itself",
+        "broker 7 has registered the topic, but not itself",
     ),
     "a partition without an owner": (
         sick_group(owners={WHERE: OWNER}),
@@ -242,7 +242,7 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
     "an offset that retention has overtaken": (
         sick_group(offsets=committed(40)),
         "group g",
-        "retention has taken 60 bytes that it has not read",
+        "retention has deleted 60 bytes that the group has not read",
     ),
 }
 
@@ -274,7 +274,7 @@ def test_lag_that_grows_is_found() -> None:
     """Where nothing was committed while more came; not where there are no members, or where there is progress."""
     more = replace(CLUSTER, log_offsets={**CLUSTER.log_offsets, WHERE: LogOffsets(100, 2900)})
     [finding] = lag_that_grows(CLUSTER, more)
-    assert finding.what.startswith("is 2400 bytes behind in views/1-0, 2000 more than at the first look")
+    assert finding.what.startswith("lags by 2400 bytes in views/1-0, 2000 more than at the first sample")
     assert f"{MEMBER}-0 should read it" in finding.remedy
     slow = replace(more, groups={"g": replace(GROUP, offsets=committed(501))})
     at_rest = replace(more, groups={"g": replace(GROUP, members={})})

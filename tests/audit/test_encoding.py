@@ -142,7 +142,7 @@ def test_events_that_are_no_reports(change: dict[str, Any], words: str) -> None:
     fields = {**to_event(given, NOW_US, "web1"), **change}
     if fields["tier"] is None:
         del fields["tier"]
-    with pytest.raises(InvalidReportError, match=f"AuditCount {given.report_id} is no report: .*{words}"):
+    with pytest.raises(InvalidReportError, match=f"AuditCount {given.report_id} is not a report: .*{words}"):
         report_from(Event(AUDIT_COUNT, fields))
 
 

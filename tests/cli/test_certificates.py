@@ -34,12 +34,12 @@ def test_a_directory_gets_what_is_missing(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_nothing_asked_for_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a host and a client nothing is made; a name that is no host name is refused."""
+    """Without a host and a client nothing is made; a name that is not a host name is refused."""
     assert app.main(["certificates", "--directory", str(tmp_path / "new")]) == 2
     assert "give at least one --host" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
     assert app.main(["certificates", "--directory", str(tmp_path), "--host", "a,b"]) == 1
-    assert "'a,b' is no host name" in capsys.readouterr().err
+    assert "'a,b' is not a host name" in capsys.readouterr().err
 
 
 def test_each_machine_gets_a_directory_that_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def test_partitions_can_be_chosen(log_dir: Path, tmp_path: Path, capsys: pytest.
     assert export(log_dir, "--partition", 1, "--into", into) == 0
     assert [each.parent.name for each in into.rglob("*.parquet")] == ["other-1"]
     assert export(log_dir, "--partition", 9, "--into", into) == 1
-    assert f"there are no segment files of what was asked for in {log_dir}" in capsys.readouterr().err
+    assert f"there are no segment files of these topics and partitions in {log_dir}" in capsys.readouterr().err
 
 
 def test_brokers_do_not_write_over_one_another(

@@ -49,5 +49,5 @@ def test_wrong_patterns(text: str, words: str) -> None:
 @pytest.mark.parametrize("text", [r"\q", r"\x4", "\\"])
 def test_wrong_escapes(text: str) -> None:
     """An escape that there is not is no silent character."""
-    with pytest.raises(click.BadParameter, match="is no escape"):
+    with pytest.raises(click.BadParameter, match="is not an escape"):
         unescaped(text)

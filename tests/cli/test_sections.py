@@ -187,7 +187,7 @@ def test_what_is_new_begins_after_what_is_gone_has_ended(called: Called, tmp_pat
         ('[[work]]\ntopic = "a"\nfollow = 1\n', "follow is true or false"),
         ("[[work]]\ntopic = true\n", "topic is neither true nor false"),
         ('[[work]]\ntopic = ["a", "b"]\n', "topic is one value"),
-        ("[[work]]\ntopic = {a = 1}\n", "topic is no text, number or list of these"),
+        ("[[work]]\ntopic = {a = 1}\n", "topic is not a text, a number or a list of these"),
         ('[[work]]\ntopic = "a"\n[[work]]\ntopic = "a"\n', "number 2 says the same as another one"),
         ('[[worker]]\ntopic = "a"\n', r"there are sections \[\[work\]\] only, no 'worker'"),
         ('[work]\ntopic = "a"\n', r"has no section \[\[work\]\]"),

@@ -106,7 +106,7 @@ def test_a_partition_that_is_named_is_taken_if_its_broker_lives() -> None:
     assert Router(StaleInfo(2), DefaultPartitioner(), 2, CLOCK).named("t", wanted) == wanted
     with pytest.raises(NoBrokersError, match="which has t/1-7, is not alive"):
         Router(StaleInfo(3), DefaultPartitioner(), 2, CLOCK).named("t", wanted)
-    with pytest.raises(InvalidPartitionError, match="t/1-7 is no partition of topic u"):
+    with pytest.raises(InvalidPartitionError, match="t/1-7 is not a partition of topic u"):
         Router(StaleInfo(0), DefaultPartitioner(), 2, CLOCK).named("u", wanted)
 
 

@@ -149,5 +149,5 @@ def test_options_are_written_as_they_are_read() -> None:
 @pytest.mark.parametrize("text", ["15", "m", "15 weeks", "-1s", "1.5s"])
 def test_a_delay_has_a_unit(text: str) -> None:
     """So nobody has to guess."""
-    with pytest.raises(ConfigError, match=r"maxTriggerDelay: .* is no time with a unit, such as 500ms"):
+    with pytest.raises(ConfigError, match=r"maxTriggerDelay: .* is not a time with a unit, such as 500ms"):
         StreamOptions.from_options({**LEAST, "maxTriggerDelay": text})

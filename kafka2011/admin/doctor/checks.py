@@ -34,19 +34,20 @@ def servers_that_do_not_serve(checkup: Checkup) -> Iterator[Finding]:
             yield Finding(
                 f"ZooKeeper {server.address}",
                 server.error,
-                "start it again, or take it out of zk.connect: while a majority is left, the cluster works on",
+                "restart it, or remove it from zk.connect; the cluster works while a majority runs",
             )
         most_ms = server.fields.get(_LATENCY, "").rpartition("/")[2]
         if most_ms and float(most_ms) > SLOW_ANSWER_MS:
             yield Finding(
                 f"ZooKeeper {server.address}",
-                f"an answer took {float(most_ms) / 1000:.1f} s; sessions end when one takes longer than they last",
-                "give it a disk of its own for its log, and memory without swapping",
+                f"an answer took {float(most_ms) / 1000:.1f} s; sessions end if an answer takes longer than their"
+                f" timeout",
+                "give its log its own disk, and avoid swapping",
             )
     if len(checkup.servers) > 1 and len(checkup.servers) % 2 == 0:
         yield Finding(
             "ZooKeeper",
-            f"{len(checkup.servers)} servers survive the loss of no more than {len(checkup.servers) - 1} would",
+            f"{len(checkup.servers)} servers survive the loss of no more servers than {len(checkup.servers) - 1} would",
             "run an odd number of them",
         )
 
@@ -58,8 +59,8 @@ def brokers_that_do_not_answer(checkup: Checkup) -> Iterator[Finding]:
             yield Finding(
                 f"broker {number}",
                 f"is registered at {info.broker.address}, which does not answer: {info.error}",
-                "if clients on its own machine reach it, it registers a hostname that others do not reach, or a"
-                " firewall is between; else its log says what it waits for",
+                "if clients on its own machine reach it, check its hostname setting and the firewall; otherwise its"
+                " log says what it waits for",
             )
     if not checkup.cluster.brokers:
         yield Finding("brokers", "none is registered", "start one, with zk.connect as given here, chroot included")
@@ -75,16 +76,16 @@ def addresses_that_clash(checkup: Checkup) -> Iterator[Finding]:
         if len(numbers) > 1:
             yield Finding(
                 f"brokers {', '.join(map(str, numbers))}",
-                f"are all registered at {address}: one of them is reached under the others' names",
-                "give each its own port, or wait until the session of the one that is gone has ended",
+                f"are all registered at {address}: clients reach only one of them there",
+                "give each its own port, or wait until the session of a stopped one has ended",
             )
     local = {number for number, info in brokers.items() if _is_loopback(info.broker.host)}
     if local and local != set(brokers):
         for number in sorted(local):
             yield Finding(
                 f"broker {number}",
-                f"is registered as {brokers[number].broker.host}, which each machine takes for itself",
-                "set hostname to a name that all clients reach it by",
+                f"is registered as {brokers[number].broker.host}, which means another machine on each machine",
+                "set hostname to a name by which all clients reach it",
             )
 
 
@@ -102,7 +103,7 @@ def clocks_that_are_apart(checkup: Checkup) -> Iterator[Finding]:
             yield Finding(
                 who,
                 f"its clock was {ahead_ms / 1000:.0f} s ahead of ZooKeeper's when it registered",
-                "have NTP keep the clocks of all machines: retention, the audit and loads go by them",
+                "keep the clocks of all machines with NTP: retention, the audit and loads depend on them",
             )
 
 
@@ -116,9 +117,9 @@ def clocks_that_retention_doubts(checkup: Checkup) -> Iterator[Finding]:
         if text:
             yield Finding(
                 f"broker {number}",
-                f"deletes no segments because of their age: {text}",
-                "if two clocks differ, set the wrong one right and have NTP keep both; a wait after a stop ends by"
-                " itself. Only log.retention.size bounds what is on the disk meanwhile (docs/how-to/operations.md,"
+                f"deletes no segments by age: {text}",
+                "if two clocks differ, correct the wrong one and keep both with NTP; the wait after a stop ends"
+                " without you. Meanwhile only log.retention.size limits the logs (docs/how-to/operations.md,"
                 " Clocks)",
             )
 
@@ -130,22 +131,23 @@ def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
         if not counts:
             yield Finding(
                 f"topic {topic}",
-                "no living broker has it: what is stored of it is on a broker that is away",
-                "start that broker; if it will not come back, the name stays behind and harms nobody",
+                "no living broker has it: its messages are on a broker that is down",
+                "start that broker; if it will not come back, the name that remains does no harm",
             )
             continue
         without = sorted(brokers.keys() - counts.keys())
         if without:
             yield Finding(
                 f"topic {topic}",
-                f"only {_listed(counts)} of {len(brokers)} brokers have it, so they take all its load",
+                f"only {_listed(counts)} of {len(brokers)} brokers have it, and take all its load",
                 f"kafka2011 topics create {topic} extends it to {_listed(without)}, unless this was meant",
             )
         unregistered = sorted(counts.keys() - brokers.keys())
         if unregistered:
             yield Finding(
                 f"topic {topic}",
-                f"{_listed(unregistered)} has registered it, and not itself: producers cannot reach its partitions",
+                f"{_listed(unregistered)} has registered the topic, but not itself: producers cannot reach its"
+                f" partitions",
                 "restart that broker",
             )
 
@@ -157,21 +159,21 @@ def requests_that_wait(checkup: Checkup) -> Iterator[Finding]:
         if asked.refusal is not None:
             yield Finding(
                 where,
-                f"refuses what it was asked to do with topic {asked.topic}: {asked.refusal}",
-                "repeat the command, which takes the old request away",
+                f"refuses a request for topic {asked.topic}: {asked.refusal}",
+                "repeat the command, which replaces the old request",
             )
         elif asked.broker_id not in checkup.cluster.brokers:
             yield Finding(
                 where,
-                f"is away, and will {asked.what} when it starts: it was asked {_ago(asked.age_s)}",
-                "start it; if it never comes back, the request stays behind and harms nobody",
+                f"is down, and will {asked.what} when it starts: requested {_ago(asked.age_s)}",
+                "start it; if it never comes back, the request that remains does no harm",
             )
         elif asked.age_s > SLOW_REQUEST_S:
             yield Finding(
                 where,
-                f"was asked {_ago(asked.age_s)} to {asked.what}, and has not",
-                "its log says what it waits for: it may be removing large logs. One of Kafka 0.7 that has its id now"
-                " does not look there",
+                f"was requested {_ago(asked.age_s)} to {asked.what}, and has not done it",
+                "its log says what it waits for; it may be deleting large logs. A 0.7 broker with this id does not"
+                " read requests",
             )
 
 
@@ -186,8 +188,8 @@ def partitions_without_an_owner(checkup: Checkup) -> Iterator[Finding]:
             yield Finding(
                 f"group {name}",
                 problem,
-                "within a few seconds of a change this is a rebalance; if it stays, look in the members' logs, and"
-                " restart the member that is named",
+                "for a few seconds after a change this is a rebalance; if it stays, read the members' logs, and"
+                " restart the named member",
             )
 
 
@@ -198,7 +200,7 @@ def owners_without_a_member(checkup: Checkup) -> Iterator[Finding]:
             yield Finding(
                 f"group {name}",
                 f"{where} is owned by {owner.stream_id}, and the group has no members",
-                "the session of the owner lives on: end its process, or wait until the session has ended",
+                "the owner's session is still open: end its process, or wait until the session has ended",
             )
 
 
@@ -212,17 +214,16 @@ def offsets_outside_the_log(checkup: Checkup) -> Iterator[Finding]:
             if committed > partition.end:
                 yield Finding(
                     f"group {name}",
-                    f"has committed offset {committed} of {where}, which ends at {partition.end}: its log was lost or"
-                    " made again",
+                    f"has committed offset {committed} of {where}, which ends at {partition.end}: its log was lost"
+                    f" or recreated",
                     f"stop the members; kafka2011 groups reset --group {name} --topic {where.topic} --to earliest",
                 )
             elif committed < partition.earliest:
                 yield Finding(
                     f"group {name}",
-                    f"has committed offset {committed} of {where}, which begins at {partition.earliest}: retention has"
-                    f" taken {partition.earliest - committed} bytes that it has not read",
-                    "they are gone; keep logs longer, or read faster. The members' autooffset.reset says where they"
-                    " go on",
+                    f"has committed offset {committed} of {where}, which begins at {partition.earliest}: retention"
+                    f" has deleted {partition.earliest - committed} bytes that the group has not read",
+                    "they are lost; keep logs longer, or read faster. Members continue where autooffset.reset says",
                 )
 
 
@@ -232,8 +233,8 @@ def offsets_within_messages(checkup: Checkup) -> Iterator[Finding]:
         for where, fault in faults.items():
             yield Finding(
                 f"group {name}",
-                f"has committed an offset of {where} at which nobody can go on: {fault}",
-                "it was written by hand, or the log was made again: stop the members, and kafka2011 groups reset"
+                f"has committed an offset of {where} at which no message starts: {fault}",
+                "it was written by hand, or the log was recreated: stop the members, and kafka2011 groups reset"
                 f" --group {name} --topic {where.topic} --to earliest",
             )
 
@@ -244,8 +245,9 @@ def members_that_cannot_be_read(checkup: Checkup) -> Iterator[Finding]:
         for member in group.malformed:
             yield Finding(
                 f"group {name}",
-                f"member {member} has registered {group.members[member].subscription!r:.200}, which is no subscription",
-                "end its process. Members of this package leave it out; each member of 0.7 stalls on it",
+                f"member {member} has registered {group.members[member].subscription!r:.200}, which is not a"
+                f" subscription",
+                "end its process. Members of this package ignore it; 0.7 members stall on it",
             )
 
 
@@ -263,17 +265,17 @@ def lag_that_grows(before: ClusterSnapshot, now: ClusterSnapshot) -> Iterator[Fi
             if lag > lag_before and partition.committed == first.committed:
                 yield Finding(
                     f"group {name}",
-                    f"is {lag} bytes behind in {partition.where}, {lag - lag_before} more than at the first look, and"
-                    " has committed nothing meanwhile",
+                    f"lags by {lag} bytes in {partition.where}, {lag - lag_before} more than at the first sample,"
+                    f" and has committed nothing meanwhile",
                     f"{partition.owner or 'nobody'} should read it: its log says what it waits for. An"
-                    " autocommit.interval.ms that is longer than this look looks the same",
+                    f" autocommit.interval.ms longer than --seconds looks the same",
                 )
 
 
 def nodes_that_cannot_be_read(checkup: Checkup) -> Iterator[Finding]:
     """Find znodes that no broker or consumer of 0.7 has written."""
     for text in checkup.malformed:
-        yield Finding("ZooKeeper", text, "some other program writes below this chroot: give it one of its own")
+        yield Finding("ZooKeeper", text, "another program writes below this chroot: give it its own chroot")
 
 
 def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
@@ -283,8 +285,8 @@ def nodes_that_are_open(checkup: Checkup) -> Iterator[Finding]:
         number, first = len(open_nodes), open_nodes[0]
         yield Finding(
             "ZooKeeper",
-            f"anybody may change {first}" + (f" and {number - 1} more znodes" if number > 1 else ""),
-            "kafka2011 protect gives them to the user of zk.connect; 0.7's own clients and brokers are shut out then",
+            f"everybody may change {first}" + (f" and {number - 1} more znodes" if number > 1 else ""),
+            "kafka2011 protect restricts them to the user of zk.connect; 0.7 clients and brokers are then shut out",
         )
 
 
@@ -293,9 +295,8 @@ def processes_that_are_shut_out(checkup: Checkup) -> Iterator[Finding]:
     for registration, path in checkup.protection.shut_out.items():
         yield Finding(
             registration,
-            f"was registered without the user of zk.connect, and needs {path}, which only that user may change",
-            "give its process the password, or stop it; or kafka2011 protect --undo, if 0.7 is to be a part of this"
-            " cluster",
+            f"is registered without the user of zk.connect, and needs {path}, which only that user may change",
+            "give its process the password, or stop it; or run kafka2011 protect --undo to allow 0.7 in this cluster",
         )
 
 
@@ -308,17 +309,17 @@ def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
         if leader is None:
             yield Finding(
                 where,
-                f"nobody leads: in sync are {', '.join(in_sync)}, and alive"
+                f"no replica leads: in sync are {', '.join(in_sync)}, and alive"
                 f" {', '.join(replica.name for replica in broker.alive) or 'none'}",
-                f"start {' or '.join(in_sync)}, which leads by itself; if its disk is gone for good, kafka2011"
+                f"start {' or '.join(in_sync)}, which will lead; if its disk is lost, kafka2011"
                 f" replicas elect {number} with one that is alive, and --accept-loss",
             )
             continue
         if len(in_sync) == 1:
             yield Finding(
                 where,
-                f"{in_sync[0]} alone is in sync: what is confirmed now is on one disk",
-                "start another replica, or look in its log if it runs",
+                f"only {in_sync[0]} is in sync: messages confirmed now are on one disk",
+                "start another replica, or read its log if it runs",
             )
         for replica in broker.alive:
             if not replica.is_in_sync and not replica.trouble:
@@ -326,12 +327,12 @@ def replicas_that_are_too_few(checkup: Checkup) -> Iterator[Finding]:
                 yield Finding(
                     f"replica {replica.name} of broker {number}",
                     f"is not in sync{behind}",
-                    "wait while it catches up; else its log says what is in the way",
+                    "wait while it catches up; otherwise its log says why it cannot",
                 )
         if broker.error:
             yield Finding(
                 where,
-                f"{leader.name} leads, and does not say how far the others are behind: {broker.error}",
+                f"{leader.name} leads, and does not report the lag of the others: {broker.error}",
                 "if other replicas reach it, a firewall may be between it and this machine",
             )
 

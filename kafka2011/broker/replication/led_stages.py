@@ -93,8 +93,8 @@ class ReplicaFrames:
         for topic in self._topics():
             if not all(self._may_use(what, topic) for what in (CONSUME, PRODUCE)):
                 raise RefusedError(
-                    f"{self._connection.principal} at {self._connection.name} is no replica: it may not both produce to"
-                    f" and consume topic {topic}"
+                    f"{self._connection.principal} at {self._connection.name} is not a replica: it may not both"
+                    f" produce to and consume topic {topic}"
                 )
 
 

@@ -170,7 +170,7 @@ class History:
             self.newest()
         except RolledBackError:
             return Rollback(self._present(), self._reached())
-        raise WarehouseError(f"{self._where} was not rolled back: there is nothing to settle")
+        raise WarehouseError(f"{self._where} was not rolled back, so settle has nothing to do")
 
     def _present(self) -> Commit | None:
         """Return the newest commit whose rows the table has, as far as the log says."""
@@ -195,7 +195,7 @@ class History:
             version -= 1
         raise WarehouseError(
             f"{self._where}: the entry of commit {self.number} is no longer in the log, so how far it is loaded is"
-            " unknown. Bring the removed files of _delta_log back, or load into another table"
+            " unknown. Restore the removed files of _delta_log, or load into another table"
         )
 
     def _noted(self) -> Commit | None:

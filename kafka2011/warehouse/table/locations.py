@@ -41,7 +41,7 @@ def location_of(warehouse: str | Path) -> str:
         example = f"{_STORES[scheme]}://{'namenode:8020' if scheme == 'hdfs' else 'bucket'}/warehouse"
         raise WarehouseError(f"{text} cannot be a warehouse: it has to be a path such as {example}")
     if "@" in parts.netloc:
-        raise WarehouseError(f"{scheme}://...@{parts.hostname}: nobody's name or password belongs into a path")
+        raise WarehouseError(f"{scheme}://...@{parts.hostname}: a path must not have a name or password")
     return "/".join([f"{_STORES[scheme]}://{parts.netloc}", *names])
 
 

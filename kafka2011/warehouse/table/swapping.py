@@ -73,7 +73,7 @@ def swap(warehouse: str, topic: str, name: str, count_rows: CountsRows | None = 
     history = rebuilt.history(delta)
     after = history.newest()
     if after is None or table.newest() is None:
-        raise WarehouseError(f"topic {topic}: there is nothing in {rebuilt.path if after is None else table.path} yet")
+        raise WarehouseError(f"topic {topic}: {rebuilt.path if after is None else table.path} is empty")
     if after.topic != topic:
         raise WarehouseError(f"{rebuilt.path} is a table of topic {after.topic}, not of {topic}")
     quarantine = open_quarantine(warehouse, topic)
