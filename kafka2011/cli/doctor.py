@@ -78,11 +78,12 @@ def command(
 ) -> None:
     """Find what is wrong with a cluster, and say what to do about it.
 
-    It checks ZooKeeper's servers, brokers (no answer, address clashes, clocks, retention by age, too few replicas),
-    topics without a broker or on some brokers only, requests that no broker carries out, partitions without an owner,
-    owners without a member, offsets outside the log, and growing lag. With --config it also checks settings, the disk
-    against retention, times of segments, and damaged segments; with --zookeeper-data, snapshots; with --pipeline, its
-    clusters and groups and mirrors that have stopped. It changes nothing. It fails if it finds a problem.
+    It checks ZooKeeper's servers, and brokers: no answer, address clashes, clocks, retention by age, too few replicas.
+    It checks topics without a broker or on some brokers only, and requests that no broker carries out. It checks
+    groups: partitions without an owner, owners without a member, offsets outside the log, growing lag. With --config it
+    also checks settings, the disk against retention, times of segments, and damaged segments. With --zookeeper-data it
+    also checks snapshots; with --pipeline, its clusters, and groups and mirrors that have stopped. It changes nothing.
+    It fails if it finds a problem.
     """
     findings = [*_findings(zk_connect, seconds, file, zookeeper_data), *_of_pipeline(zk_connect, pipeline_path)]
     if as_json:
