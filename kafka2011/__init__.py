@@ -1,6 +1,7 @@
 """The messaging system of the 2011 Kafka paper, with the bytes of Apache Kafka 0.7.
 
-Everything public is here. Names are loaded when first used, so that a client imports neither gevent nor pyspark.
+The names that most applications need are here; other public ones are in the modules that docs/reference/api.md lists.
+Names are loaded when first used, so that a client imports neither gevent nor pyspark.
 """
 
 from __future__ import annotations

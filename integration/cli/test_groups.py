@@ -181,7 +181,7 @@ def test_a_topic_that_nobody_knows_is_said(zookeeper: tuple[str, str]) -> None:
     assert done.returncode == 0
     assert "warning: nobody knows topic typo" in done.stderr
     done = run("consume", "--whitelist", "typo.*", "--timeout-ms", 1, *zookeeper)
-    assert "no topic goes with Whitelist('typo.*')" in done.stderr
+    assert "no topic matches Whitelist('typo.*')" in done.stderr
 
 
 @pytest.mark.parametrize("options", [(), ("--group", "headed"), ("--last", "100000")])

@@ -378,7 +378,9 @@ def test_a_broker_that_stays_away_ends_the_query(
     query = start(topic, **{"fetchOffset.numRetries": 3})
     eventually(lambda: len(batches.all) == 5)
     lost.kill()
-    with pytest.raises(StreamingQueryException, match=f"the broker of {topic}/{lost.broker_id}-0 was away for 600 ms"):
+    with pytest.raises(
+        StreamingQueryException, match=f"the broker of {topic}/{lost.broker_id}-0 was unavailable for 600 ms"
+    ):
         query.awaitTermination(60)
 
 

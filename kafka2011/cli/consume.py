@@ -221,7 +221,7 @@ def _prepare(config: ConsumerConfig, chosen: str | TopicFilter, start: int | str
         if not topics:
             logger.warning(
                 "%s at %s, waiting for %s",
-                f"nobody knows topic {chosen}" if isinstance(chosen, str) else f"no topic goes with {chosen}",
+                f"nobody knows topic {chosen}" if isinstance(chosen, str) else f"no topic matches {chosen}",
                 config.zk_connect,
                 "it" if isinstance(chosen, str) else "one",
             )

@@ -185,10 +185,10 @@ class Collector:
             self._positions.save(whole=whole)
         except KafkaError as error:
             self._counts.add(failed_saves=1)
-            self._tell(f"{self._positions.path} is not saved, so more may come again: {error}")
+            self._tell(f"{self._positions.path} is not saved, so more may be sent again: {error}")
         except OSError as error:
             self._counts.add(failed_saves=1)
-            self._tell(f"cannot save {self._positions.path}, so more may come again: {error.strerror}")
+            self._tell(f"cannot save {self._positions.path}, so more may be sent again: {error.strerror}")
         else:
             self._trouble = ""
             if spool is not None:

@@ -292,7 +292,7 @@ class RangeReader:
                 problem = error
             if self._clock.monotonic_s() >= deadline_s:
                 raise BrokerAwayError(
-                    f"broker {self._partition.broker_id} was away for {self._settings.away_timeout_ms} ms"
+                    f"broker {self._partition.broker_id} was unavailable for {self._settings.away_timeout_ms} ms"
                     f" (kafkaConsumer.pollTimeoutMs) while {self._partition} was read at offset {offset}: {problem}"
                 )
             logger.warning("retrying %s at offset %d: %s", self._partition, offset, problem)

@@ -276,7 +276,7 @@ class StreamPlanner:
             return
         if self._options.fail_on_data_loss:
             raise BrokerAwayError(
-                f"the broker of {partition} was away for {limit_ms} ms"
+                f"the broker of {partition} was unavailable for {limit_ms} ms"
                 f" (fetchOffset.numRetries times fetchOffset.retryIntervalMs): {error}"
             ) from error
 

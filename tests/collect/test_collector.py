@@ -191,7 +191,7 @@ def test_positions_that_cannot_be_saved_are_told(
     collecting.run()
     assert collecting.arrived == [b"one"]
     assert collecting.counts.failed_saves >= 1
-    assert caplog.text.count("so more may come again: No space left on device") == 1
+    assert caplog.text.count("so more may be sent again: No space left on device") == 1
 
 
 class Held:
@@ -276,7 +276,7 @@ def test_positions_are_not_saved_before_what_must_come_first(tmp_path: Path, cap
     collecting = Collecting(tmp_path, "a", before_save=fail)
     collecting.run()
     assert collecting.arrived == [b"one"]
-    assert "so more may come again: the audit is away" in caplog.text
+    assert "so more may be sent again: the audit is away" in caplog.text
     again = Collecting(tmp_path, "a")
     again.run()
     assert again.arrived == [b"one"]

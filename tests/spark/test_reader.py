@@ -302,7 +302,9 @@ def test_a_broker_that_stays_away_is_an_error() -> None:
     """After the time that the options allow, with the place it was at."""
     log = LogInMemory([b"".join(PLAIN)])
     log.away = 10**9
-    with pytest.raises(BrokerAwayError, match=r"broker 0 was away for 1000 ms .* views/0-1 was read at offset 0"):
+    with pytest.raises(
+        BrokerAwayError, match=r"broker 0 was unavailable for 1000 ms .* views/0-1 was read at offset 0"
+    ):
         rows_of(reader(log, settings()))
 
 

@@ -83,7 +83,7 @@ def _plain(field: pa.Field, path: str) -> pa.Field:
     if pa.types.is_dictionary(field.type):  # readers of single files would find columns of two types
         raise WarehouseError(
             f"{path}: column {field.name} was written with Arrow's dictionary type: write text, which Parquet encodes"
-            " with a dictionary by itself"
+            " with a dictionary anyway"
         )
     return pa.field(field.name, field.type)  # one that may be null: rows from before it was there are
 
