@@ -148,7 +148,7 @@ def help_texts() -> Iterator[tuple[str, str]]:
 
 
 def messages() -> Iterator[tuple[str, str]]:
-    """Yield the texts of errors that are raised, of log lines and of what commands print; what is filled in is a dot there."""
+    """Yield the texts of errors that are raised, of log lines and of what commands print; a dot is a value."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
