@@ -20,6 +20,8 @@ INDEX = "docs/index"
 API_INDEX = "docs/reference/api"
 
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#]+)(#[^)]*)?\)")
+_MARK = re.compile(r"<!-- (not run|no block is run): (.*?) -->")
+_MARKED = {"not run": "Not run by tests", "no block is run": "No block of this page is run by tests"}
 _REDIRECT = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
 
 
@@ -114,7 +116,7 @@ def page_lists(name: str, text: str) -> str:
 
 
 def _on_source(_app: object, name: str, source: list[str]) -> None:
-    text = without_links_to_folders(name, source[0])
+    text = with_shown_marks(without_links_to_folders(name, source[0]))
     if name == INDEX:
         text += "\n" + page_lists(name, text)
     if name == API_INDEX:
@@ -131,6 +133,11 @@ def without_links_to_folders(name: str, text: str) -> str:
         return link[1] if "://" not in link[2] and (here / link[2]).is_dir() else link[0]
 
     return _LINK.sub(plain, text)
+
+
+def with_shown_marks(text: str) -> str:
+    """Return a page whose readers see which blocks no test runs, and why (integration/blocks/gather.py)."""
+    return _MARK.sub(lambda mark: f"*{_MARKED[mark[1]]}: {mark[2]}.*\n", text)
 
 
 def _on_docstring(_app: object, _what: str, _name: str, _value: object, _options: object, lines: list[str]) -> None:

@@ -69,3 +69,9 @@ def test_links_to_folders_become_text() -> None:
     """A site has no page for a folder of the repository."""
     text = "See [the units](../examples/systemd) and [wire](reference/wire.md)."
     assert site.without_links_to_folders("docs/index", text) == "See the units and [wire](reference/wire.md)."
+
+
+def test_marks_of_blocks_are_shown() -> None:
+    """A reader of the site sees why a block was not tried, with a line between that and the block."""
+    text = "1. Do:\n\n   <!-- not run: it needs HDFS -->\n   ```sh\n   a\n   ```\n"
+    assert "   *Not run by tests: it needs HDFS.*\n\n   ```sh" in site.with_shown_marks(text)
