@@ -105,12 +105,15 @@ _NAMED = re.compile(
 )
 """A file or a folder of the project, perhaps with one of the tests in it."""
 
+_TO_BE_MADE = {("CONTRIBUTING.md", "kafka2011/cli/brokers.py")}
+"""What a page has its reader add."""
+
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_tests_that_a_document_names_exist(path: Path) -> None:
     """Nobody is sent to a module that has moved, and who reads that a claim is held by a test can run it."""
     for name, test in _NAMED.findall(path.read_text(encoding="utf-8")):
-        assert (ROOT / name).exists(), name
+        assert (ROOT / name).exists() or (path.name, name) in _TO_BE_MADE, name
         if test:
             text = (ROOT / name).read_text(encoding="utf-8")
             assert re.search(rf"^ *def {test}\(", text, re.MULTILINE), f"{name}::{test}"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 NOT_YET = {
     "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
     "SECURITY.md",
     "docs/explanation/audit.md",
     "docs/explanation/paper.md",
