@@ -137,3 +137,31 @@ def test_constants_are_described() -> None:
         if not callable(getattr(importlib.import_module(module), name))
     }
     assert constants == set(CONSTANTS)
+
+
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_a_name_that_a_package_lacks_is_an_attribute_error(module: str) -> None:
+    """A package that imports its names when they are first used still says which ones it does not have."""
+    with pytest.raises(AttributeError, match="no attribute 'nowhere'"):
+        _ = importlib.import_module(module).nowhere
+
+
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("kafka2011.admin.Admin", "kafka2011.Admin"),
+        ("kafka2011.audit.complete.complete", "kafka2011.audit.watermark"),
+        ("kafka2011.collect.log_handler.KafkaLogHandler", "kafka2011.collect.KafkaLogHandler"),
+        ("kafka2011.events.codec.EventEncoder", "kafka2011.events.EventEncoder"),
+        ("kafka2011.events.generate.generate", "kafka2011.events.synthetic_events"),
+        ("kafka2011.mirror.mirror.Mirror", "kafka2011.mirror.Mirror"),
+        ("zk.connect", "kafka2011.connect"),
+    ],
+)
+def test_paths_of_earlier_releases_work(former: str, name: str) -> None:
+    """Programs that import what release 0.2.0 taught get the same object."""
+    objects = []
+    for path in (former, name):
+        module, _, attribute = path.rpartition(".")
+        objects.append(getattr(importlib.import_module(module), attribute))
+    assert objects[0] is objects[1]

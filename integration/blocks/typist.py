@@ -61,14 +61,14 @@ class Typist:
 
     def type(self, block: Block, step: Step) -> str:
         """Run a block with what stands before and after it, and return what it printed. Fails where a command fails."""
-        text = self.here(replaced(block.text, step.replaced))
+        text = replaced(block.text, step.replaced)
         printed = self._shell(step.before)
         if block.language == "sh":
             printed += self._shell(text)
         else:
             script = (self._former if step.continues else "") + step.prelude + text + step.postlude
             self._former = script
-            printed += self._run([sys.executable, "-c", script], step)
+            printed += self._run([sys.executable, "-c", self.here(script)], step)
         return printed + self._shell(step.after)
 
     def _shell(self, text: str) -> str:
@@ -104,8 +104,8 @@ class Typist:
 def type_page(plan: Plan, zookeeper: LocalZooKeeper, directory: Path, timeout_s: float = TIMEOUT_S) -> None:
     """Run each block of a plan, in order, and compare what it prints. Fails where page or plan say otherwise."""
     blocks = blocks_of(plan.page, (ROOT / plan.page).read_text(encoding="utf-8"))
-    (directory / "data").mkdir()
-    places = {"/data/": f"{directory}/data/"}
+    (directory / "tables").mkdir()
+    places = {"/data/": f"{directory}/tables/"}
     with ExitStack() as running:
         for number, address in enumerate(plan.clusters):
             chroot = f"{zookeeper.connect_string}/{plan.page.replace('/', '-')}-{number}"

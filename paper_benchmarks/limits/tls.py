@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TOPIC = "views"
 _FETCH_BYTES = 1 << 20
 _PAYLOADS = [b"-" * 990] * 1000
-_PLAIN, _TLS, _COPY = "plain, by sendfile", "by TLS", "reads and sends alone"
+_PLAIN, _TLS, _COPY = "plain, by sendfile", "over TLS", "reads and sends alone"
 
 
 def _measure(run: Run) -> Iterator[Row]:
