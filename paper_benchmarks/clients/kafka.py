@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TOOLS = "org.apache.kafka.tools"
 _DIFFERENT = 1000
-_WARM_SHARE = 0.2
+_WARM_SHARE, _WARM_SHARE_TIMED = 0.2, 0.05
 _ATTEMPTS = 3
 _MARGIN = 1.1  # a run that is a moment too short would have to be made again
 _QUEUE, _QUEUE_SHIPPED = "queue.buffering.max.messages", 100_000
@@ -92,14 +92,17 @@ def _run_tool(job: Job, name: str, arguments: Sequence[str]) -> tuple[str, float
 
 
 def _warm(job: Job) -> int:
-    return max(int(job.messages * _WARM_SHARE), 1)
+    return max(int(job.messages * (_WARM_SHARE_TIMED if job.is_timed else _WARM_SHARE)), 1)
 
 
-def _go_on(job: Job, rate: float, run: Callable[[int], tuple[tuple[int, float], float]]) -> Mapping[str, Any]:
+def go_on(
+    job: Job, rate: float, start_s: float, run: Callable[[int], tuple[tuple[int, float], float]]
+) -> Mapping[str, Any]:
     """Have `run` handle so many messages that a job's time is used, going by the rate of the run before.
 
     A Java that was slow before its compiler was done makes another run necessary. `run` returns messages and rate as
-    the tool has them, and CPU time; that of the last one counts.
+    the tool has them, and CPU time; the last one counts. `start_s` is the CPU time of the warm-up: what a message costs
+    is the difference of both, or, where the run was no longer than that, all that it took.
     """
     handled = 0
     for _ in range(_ATTEMPTS):
@@ -113,12 +116,14 @@ def _go_on(job: Job, rate: float, run: Callable[[int], tuple[tuple[int, float], 
         handled += count
         if not job.is_timed or job.is_done(count, count / rate):
             break
-    wall_s, share = count / rate, 1 - _warm(job) / count
+    wall_s, warm = count / rate, _warm(job)
+    if count >= 2 * warm:
+        cpu_s = (cpu_s - start_s) / (1 - warm / count)
     return {
         "messages": count,
         "points": [(count, wall_s)],
         "wall_s": wall_s,
-        "cpu_s": max(cpu_s / share, 1e-6) if share > 0 else cpu_s,
+        "cpu_s": max(cpu_s, 1e-6),
         "server_share": count / handled,
         "warm_messages": handled - count,
     }
@@ -146,22 +151,23 @@ def _perf_producer(job: Job) -> Prepared:
 
         def once(count: int) -> tuple[tuple[int, float], float]:
             said, cpu_s = _run_tool(job, "ProducerPerformance", [*common, "--num-records", str(count)])
-            return produced(said), cpu_s - start_s
+            return produced(said), cpu_s
 
-        yield {"warm_messages": _warm(job)}, lambda: _go_on(job, produced(said)[1], once)
+        yield {"warm_messages": _warm(job)}, lambda: go_on(job, produced(said)[1], start_s, once)
 
 
 @contextmanager
 def _perf_consumer(job: Job) -> Prepared:
     common = ["--bootstrap-server", _address(job), "--topic", job.topic, "--timeout", "60000", *_properties(job)]
+    job = replace(job, seconds=0.0, most_s=0.0)
     _, start_s = _run_tool(job, "ConsumerPerformance", [*common, "--num-records", str(_warm(job))])
 
     def once(count: int) -> tuple[tuple[int, float], float]:
         said, cpu_s = _run_tool(job, "ConsumerPerformance", [*common, "--num-records", str(count)])
-        return consumed(said), cpu_s - start_s
+        return consumed(said), cpu_s
 
     def run() -> Mapping[str, Any]:
-        return _go_on(replace(job, seconds=0.0, most_s=0.0), 0.0, once)  # all that the topic has
+        return go_on(job, 0.0, start_s, once)  # all that the topic has
 
     yield {}, run
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paper_benchmarks.clients.job import Job
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.systems import activemq, kafka, rabbitmq
 from paper_benchmarks.systems.local_server import missing_modules, what_is_missing
@@ -44,6 +45,27 @@ def test_the_last_line_of_a_tool_of_kafka_is_read() -> None:
     )
     with pytest.raises(BenchmarkError, match="no such option"):
         produced("no such option")
+
+
+def test_a_tool_of_kafka_runs_until_one_run_is_long_enough() -> None:
+    """By the rate of the run before; what a message costs is what a run takes more than its warm-up."""
+    pytest.importorskip("confluent_kafka")
+    from paper_benchmarks.clients.kafka import go_on
+
+    counts = []
+
+    def run(count: int) -> tuple[tuple[int, float], float]:
+        counts.append(count)
+        return (count, 1000.0), 1.0 + count * 0.001
+
+    job = Job(do="produce", client="perf", topic="views", messages=1000, every=1, seconds=10.0, most_s=30.0)
+    done = go_on(job, 100.0, 1.0 + 50 * 0.001, run)
+    assert counts == [1100, 11_000]  # at first it was thought to be ten times as slow
+    assert (done["messages"], done["warm_messages"], done["wall_s"]) == (11_000, 1100, 11.0)
+    assert done["cpu_s"] == pytest.approx(11.0)
+    assert done["server_share"] == pytest.approx(11_000 / 12_100)
+    short = go_on(Job(do="produce", client="perf", topic="views", messages=1, every=1), 1.0, 9.0, run)
+    assert short["cpu_s"] == pytest.approx(1.001)
 
 
 def test_a_kafka_needs_its_tools_too(tmp_path: Path) -> None:
