@@ -14,7 +14,10 @@ from paper_benchmarks.experiments.events import works
 from paper_benchmarks.systems.kafka2011 import KafkaBroker
 from paper_benchmarks.systems.kinds import KINDS
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "how-to" / "benchmarks.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = "".join(
+    (DOCS / page).read_text(encoding="utf-8") for page in ("how-to/benchmarks.md", "reference/experiments.md")
+)
 
 
 def test_another_broker_has_a_name_and_an_address() -> None:
