@@ -234,6 +234,7 @@ ELSEWHERE = {
     ("docs/how-to/audit.md", "--write-pipeline"): "integration/test_audit_doubts.py",
     ("docs/how-to/reports.md", "audit.json"): "proof/test_pipeline.py",
     ("docs/how-to/reports.md", "click_through.py"): "integration/spark/test_click_through.py",
+    ("docs/tutorials/tour.md", ""): "integration/test_tour.py",
     ("docs/reference/commands.md", ""): "tests/test_commands_in_docs.py",
 }
 """Page and words (none: every other block of the page) to the test that runs or checks these blocks."""
