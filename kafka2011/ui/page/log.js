@@ -225,9 +225,7 @@ function drawnByAge(segments, hours) {
       { class: "soft" },
       `Each dot is a segment. A segment last written more than ${seconds(edgeS)} ago is deleted, if --retention-hours`,
       " is as the broker's setting. ",
-      leaves === null
-        ? "The active segment stays."
-        : `The oldest one is deleted in about ${seconds(leaves)}.`,
+      leaves === null ? "The active segment stays." : `The oldest one is deleted in about ${seconds(leaves)}.`,
     ),
   ];
 }

@@ -150,13 +150,7 @@ function glance(answer, now) {
       );
     }),
     answer.settled_ms
-      ? h(
-          "li",
-          {},
-          "The verdict is final for all messages published before ",
-          when(answer.settled_ms),
-          ".",
-        )
+      ? h("li", {}, "The verdict is final for all messages published before ", when(answer.settled_ms), ".")
       : null,
     answer.open_windows
       ? h("li", {}, `${plural(answer.open_windows, "window")} of the last minutes cannot be judged yet.`)
