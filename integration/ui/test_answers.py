@@ -20,7 +20,9 @@ import pytest
 from integration.ui.test_browser import see
 from kafka2011 import ConsumerConnector, LocalCluster, Producer
 from kafka2011.admin import Admin, create_topic
+from kafka2011.audit import scan
 from kafka2011.audit.publishing import open_counter
+from kafka2011.audit.scan import Rules
 from kafka2011.events.codec import EventEncoder, Stamp
 from kafka2011.events.event_ids import EventIds
 from kafka2011.events.publisher import EventPublisher
@@ -90,6 +92,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
     with ExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
         patched.setattr(lag, "LOOK_S", 1.0)  # ten of them in as many seconds
+        # Brokers flush each message here. As shipped, a load is believed to have read everything after ten seconds.
+        patched.setattr(scan, "DEFAULT_RULES", Rules(flush_ms=0))
         cluster = stack.enter_context(LocalCluster(2, properties=properties))
         client = stack.enter_context(connect(cluster.zk_connect))
         for topic in EVENTS:
