@@ -125,7 +125,7 @@ def test_a_name_cannot_pretend_to_be_two(tmp_path: Path) -> None:
     [
         ({"tls.port": "0"}, "tls.certificate"),
         ({"tls.only": "true", "tls.certificate": "c"}, "tls.key"),
-        ({"tls.only": "true", "tls.port": "1", "tls.certificate": "c", "tls.key": "k"}, "no other"),
+        ({"tls.only": "true", "tls.port": "1", "tls.certificate": "c", "tls.key": "k"}, "exclude one another"),
         ({"tls.client.required": "true"}, "tls.ca"),
         ({"tls.principal.rule": "CN=.*"}, "group"),
         ({"tls.principal.rule": "("}, "regular"),
