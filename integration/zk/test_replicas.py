@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,9 +76,11 @@ def test_members_come_and_go_with_their_sessions(new_client: Callable[[], ZkClie
     registry.join("a", A)
     ReplicaRegistry(theirs, ID).join("b", B)
     Nodes(ours).create(paths.replica_member(ID, "c"), b'{"host": "", "port": 1}')
-    assert registry.read().members == {"a": A, "b": B}
+    members = registry.read().members
+    assert {name: replace(member, session=0) for name, member in members.items()} == {"a": A, "b": B}
+    assert members["a"].session != members["b"].session
     theirs.shutdown()
-    assert registry.read().members == {"a": A}
+    assert registry.read().members == {"a": members["a"]}
     with pytest.raises(NodeHeld):
         ReplicaRegistry(new_client(), ID).join("a", A, wait_ms=0)
 
