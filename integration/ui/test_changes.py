@@ -223,7 +223,11 @@ def test_a_person_moves_a_group(shown: Shown, address: str, tmp_path: Path) -> N
         browser.evaluate(f"document.getElementById('of-{GROUP}').open = true")
         press(f"Move the offsets of {GROUP}")
         press("Show what would change")
-        eventually(lambda: "Nothing is written yet" in browser.evaluate(TEXT), what="what would change")
+        try:
+            eventually(lambda: "Nothing is written yet" in browser.evaluate(TEXT), what="what would change")
+        except AssertionError as error:
+            error.add_note(browser.evaluate(TEXT))
+            raise
         assert "110 B will be read again" in browser.evaluate(TEXT)
         assert committed(shown) == {WHERE: MESSAGE_BYTES}
         press("Move ")
