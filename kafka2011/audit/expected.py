@@ -58,7 +58,7 @@ class ExpectedReports:
         return [tier.name for tier in self.pipeline.tiers_of(topic)]
 
     def was_counted(self, topic: str) -> bool:
-        """Say whether a declared source has ever reported on a topic, as far as that is known."""
+        """Say whether a declared source is known to have reported on a topic."""
         return any(heard.topic == topic and heard.tier in self.sources for heard in self.heard)
 
     def unmatched(self, topics: Collection[str]) -> list[str]:

@@ -37,7 +37,7 @@ class Expected(Protocol):
         """Return the names of the tiers that a topic passes, in order."""
 
     def was_counted(self, topic: str) -> bool:
-        """Say whether a declared source has ever reported on a topic, as far as that is known."""
+        """Say whether a declared source is known to have reported on a topic."""
 
     def unmatched(self, topics: Collection[str]) -> list[str]:
         """Return the patterns that none of the topics matches."""

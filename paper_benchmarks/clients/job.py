@@ -27,14 +27,14 @@ _BUFFER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Send, or read, messages of a topic with one of a system's clients, and note the time every so many."""
+    """Send, or read, messages of a topic with one of a system's clients, and note the time every `every` messages."""
 
     do: str
     """`produce` or `consume`."""
     client: str
     topic: str
     messages: int
-    """At least so many; just so many where `seconds` and `most_s` are 0."""
+    """The fewest messages; exactly this number where `seconds` and `most_s` are 0."""
     every: int
     seconds: float = 0.0
     """The client goes on for at least so long."""
@@ -74,7 +74,7 @@ class Job:
         return bool(self.seconds or self.most_s)
 
     def is_done(self, messages: int, elapsed_s: float) -> bool:
-        """Say whether a client that has handled so many messages in so long may end."""
+        """Say whether a client may end that has handled this number of messages in this time."""
         if self.most_s and elapsed_s >= self.most_s:
             return True
         return messages >= self.messages and elapsed_s >= self.seconds
@@ -106,7 +106,7 @@ class Progress:
         self._began_s = time.perf_counter()
 
     def wants_more(self, messages: int) -> bool:
-        """Say whether a client that has handed over so many messages by now is to go on."""
+        """Say whether a client that has sent this number of messages by now is to continue."""
         return not self._job.is_done(messages, time.perf_counter() - self._began_s)
 
     def chunks(self) -> Iterator[int]:

@@ -98,7 +98,7 @@ def _warm(job: Job) -> int:
 def go_on(
     job: Job, rate: float, start_s: float, run: Callable[[int], tuple[tuple[int, float], float]]
 ) -> Mapping[str, Any]:
-    """Have `run` handle so many messages that a job's time is used, going by the rate of the run before.
+    """Have `run` handle enough messages to use a job's time, by the rate of the run before.
 
     A Java that was slow before its compiler was done makes another run necessary. `run` returns messages and rate as
     the tool has them, and CPU time; the last one counts. `start_s` is the CPU time of the warm-up: what a message costs

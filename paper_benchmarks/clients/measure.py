@@ -31,7 +31,7 @@ _LANDING_TIMEOUT_S = 120.0
 class Span:
     """How long a client goes on: `least_s` at least, whatever it has handled by then, and `most_s` at most.
 
-    Before that it works for `warm_s` by the same code, which does not count. All 0: it handles so many messages.
+    Before that it works for `warm_s` by the same code, which does not count. If all are 0, it handles a fixed number.
     """
 
     least_s: float = 0.0

@@ -233,7 +233,7 @@ def _ready_group(bench: Bench, kind: Kind, partitions: int) -> Iterator[tuple[st
 
 
 def _settle(owned: Callable[[], tuple[int, int]], members: int, partitions: int) -> float:
-    """Wait until all partitions have owners, so many, for a second; return when that began."""
+    """Wait until all partitions have had this number of owners for a second; return when that began."""
     began_s, since_s = time.monotonic(), 0.0
     while True:
         is_so, now_s = owned() == (partitions, min(members, partitions)), time.monotonic()

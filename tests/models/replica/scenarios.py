@@ -349,6 +349,17 @@ def _put_back(world: World, process: Process, disk: Disk, after_s: float = 2 * M
     process.start()
 
 
+def _back_at_once() -> tuple[World, Process, Process]:
+    """Return a world in which a follower came back with an older disk before anybody saw that it was away."""
+    world = calm()
+    leader, one, _ = _roles(world)
+    copy = one.disk.copy()
+    _confirm(world, leader, b"s1")
+    one.die()
+    _put_back(world, one, copy, after_s=0)
+    return world, leader, one
+
+
 def _lead_by(world: World, process: Process) -> None:
     """Have the leader start again, and another one lead meanwhile; all are in sync at the end."""
     leader = next(each for each in world.processes if each.term is not None)
@@ -376,12 +387,7 @@ def _heard_of_less(world: World, follower: Process, leader: Process) -> None:
 
 def a_follower_s_disk_goes_back() -> World:
     """Have it ask before anybody saw that it was away, and its leader be away after that."""
-    world = calm()
-    leader, one, _ = _roles(world)
-    copy = one.disk.copy()
-    _confirm(world, leader, b"s1")
-    one.die()
-    _put_back(world, one, copy, after_s=0)
+    world, leader, one = _back_at_once()
     _heard_of_less(world, one, leader)
     return world
 
@@ -642,12 +648,7 @@ def one_who_went_away_comes_back_with_an_older_disk() -> World:
 
 def one_comes_back_with_an_older_disk_between_two_looks() -> World:
     """Have its leader see only that another session made its node, which says at first that it has gone back."""
-    world = calm()
-    leader, one, _ = _roles(world)
-    copy = one.disk.copy()
-    _confirm(world, leader, b"s1")
-    one.die()
-    _put_back(world, one, copy, after_s=0)
+    world, leader, one = _back_at_once()
     assert leader.term is not None
     nodes = world.registry.now
     leader.term.note_members(nodes.seen.keys() - {one.me}, nodes.sessions)
