@@ -1,0 +1,1 @@
+"""The requests and responses of today's clients. Pure."""
