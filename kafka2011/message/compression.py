@@ -30,6 +30,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _LENGTH = struct.Struct(">i")
 
 
+class OpensTooLargeError(InvalidMessageError):
+    """Means that a compressed payload opens to more bytes than are allowed."""
+
+
 class Codec(enum.IntEnum):
     """Names how the payload of a wrapper message is compressed: bits 0-1 of its attributes."""
 
@@ -74,7 +78,7 @@ def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPE
     for chunk in chunks:
         opened_bytes += len(chunk)
         if opened_bytes > max_opened_bytes:
-            raise InvalidMessageError(f"a compressed set of {len(data)} bytes opens to more than {max_opened_bytes}")
+            raise OpensTooLargeError(f"a compressed set of {len(data)} bytes opens to more than {max_opened_bytes}")
         yield chunk
 
 
@@ -131,7 +135,8 @@ def _open_snappy_block(block: bytes, max_opened_bytes: int) -> bytes:
         claimed_bytes = cramjam.snappy.decompress_raw_len(block)
         # The claim sizes the output buffer, so it is checked before anything is allocated.
         if claimed_bytes > max_opened_bytes or claimed_bytes > SNAPPY_MAX_RATIO * len(block):
-            raise InvalidMessageError(
+            is_possible = claimed_bytes <= SNAPPY_MAX_RATIO * len(block)
+            raise (OpensTooLargeError if is_possible else InvalidMessageError)(
                 f"a Snappy block of {len(block)} bytes claims to open to {claimed_bytes},"
                 f" while {max_opened_bytes} are left and its size allows {SNAPPY_MAX_RATIO * len(block)}"
             )
