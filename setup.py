@@ -26,6 +26,7 @@ EXTENSIONS = [
         "broker.requests._receive",
         "broker.connections._send",
         "events._encode",
+        "gateway.records._records",
         "message._runs",
         "producer._append",
         "warehouse.rows._columns",

@@ -200,9 +200,9 @@ sizes_of(uint32_t length, unsigned char magic)
     return (Sizes){overhead, LENGTH_BYTES + (Py_ssize_t)length - overhead};
 }
 
-/* Return the sizes of the uncompressed message that stands there; an overhead of 0 if none does. */
+/* Return the sizes of the uncompressed message that stands there, whatever its CRC; an overhead of 0 if none does. */
 static inline Sizes
-uncompressed_message(const unsigned char *at, Py_ssize_t left)
+uncompressed_sizes(const unsigned char *at, Py_ssize_t left)
 {
     const Sizes none = {0, 0};
     if (left < OVERHEAD_BYTES) {
@@ -217,7 +217,16 @@ uncompressed_message(const unsigned char *at, Py_ssize_t left)
         return none;
     }
     Sizes found = sizes_of(length, magic);
-    if (found.payload < 0) {
+    return found.payload < 0 ? none : found;
+}
+
+/* The same of one whose CRC is right. */
+static inline Sizes
+uncompressed_message(const unsigned char *at, Py_ssize_t left)
+{
+    const Sizes none = {0, 0};
+    Sizes found = uncompressed_sizes(at, left);
+    if (!found.overhead) {
         return none;
     }
     const unsigned char *payload = at + found.overhead;
