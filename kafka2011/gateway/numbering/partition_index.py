@@ -1,0 +1,394 @@
+"""Which number each message of a partition has, and where it lies.
+
+Numbers are dense and come from counting; a sparse index of places says from where to count. What must hold: a number
+that a client may have seen never names another message, whatever is lost: the file, the anchors, or the log itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka2011.gateway.numbering.boundaries import NUMBERS_A_BYTE, Boundary, Numbered, Tail
+from kafka2011.gateway.numbering.counting import DisagreementError, count_between, count_up, stretches
+from kafka2011.gateway.numbering.entries import Entries
+from kafka2011.gateway.numbering.log_walk import LogWalk, sealed
+from kafka2011.gateway.numbering.senders import Senders
+from kafka2011.gateway.numbering.stores import AnchorState, Stored
+from kafka2011.gateway.records.found import Kind, Piece
+from zk.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.numbering.producers import ProducerStates
+    from kafka2011.gateway.numbering.stores import Anchors, FindPieces, IndexFile, LogReader
+
+_MIB = 1024 * 1024
+_MOST_ANCHORS = 2000
+"""A znode holds them all. Of more, every second one is left out: there are that many only in a log full of damage."""
+_RECENT = 512
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """How often an index keeps what."""
+
+    entry_bytes: int = 64 * 1024
+    anchor_bytes: int = 256 * _MIB
+    store_bytes: int = 64 * _MIB
+    """How much is read again at most after a restart."""
+    seal_bytes: int = 16 * 1024
+    """How many bytes a checksum is about; the newest four are kept."""
+    numbers: int = 2**20
+    """How many numbers are reserved at once."""
+
+
+DEFAULT_SPACING = Spacing()
+
+
+class PieceTooLargeError(KafkaError):
+    """Means that a message of the log is larger than what was read of it; `position` is where it begins."""
+
+    def __init__(self, position: int, read_bytes: int) -> None:
+        super().__init__(f"the message at position {position} is larger than {read_bytes} bytes")
+        self.position = position
+
+
+class PartitionIndex:
+    """The index of one partition. For one caller at a time; errors of its collaborators pass through.
+
+    After an error, `end` says where to go on; nothing that was not stored first has been given out.
+    """
+
+    def __init__(
+        self,
+        log: LogReader,
+        find_pieces: FindPieces,
+        file: IndexFile,
+        anchors: Anchors,
+        spacing: Spacing = DEFAULT_SPACING,
+    ) -> None:
+        self._log = log
+        self._find_pieces = find_pieces
+        self._file = file
+        self._anchors = anchors
+        self._spacing = spacing
+        self._walk = LogWalk(log, find_pieces)
+        self._senders = Senders()
+        self._generation = 0
+        self._reserved = 0
+        self._begin_at(Boundary(0, 0))
+
+    def _begin_at(self, place: Boundary) -> None:
+        """Know one place only."""
+        self._entries = Entries([place])
+        self._recent = Entries([place])
+        self._ahead: list[Boundary] = []
+        self._anchored = [place]
+        self._start = self._end = place
+        self._tail = Tail(*place)
+        self._seen_end = place.position
+        self._is_due = False
+        self._unstored_bytes = 0
+
+    @property
+    def generation(self) -> int:
+        """How often the numbering had to start over because the log was another one; older places are void."""
+        return self._generation
+
+    @property
+    def end(self) -> Boundary:
+        """The place up to where the log was taken. Its number is above all numbers that were given."""
+        return self._end
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether messages that clients may have seen before a restart are still to be taken: tell them nothing yet."""
+        return self._end.position < self._seen_end
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The producers whose batches were found up to `end`."""
+        return self._senders.producers
+
+    def log_start(self) -> Boundary:
+        """Return the place of the first message in the log."""
+        return self._start
+
+    def open(self) -> None:
+        """Load what is known, and see whether it is still true of the log. `advance` reads what came since.
+
+        Raises the errors of its collaborators, and may then be called again.
+        """
+        stored, anchored = self._file.load(), self._anchors.load()
+        if stored is not None and anchored is not None and anchored.generation > stored.generation:
+            stored = None  # an old copy
+        self._reserved = max(known.reserved if known else 0 for known in (stored, anchored))
+        if stored is not None and anchored is not None and anchored.generation < stored.generation:
+            anchored = None
+        places = sorted({*anchored.places, anchored.tail.place}) if anchored else []
+        self._senders.forget()
+        self._begin_at(places[0] if places else Boundary(0, 0))
+        self._generation = anchored.generation if anchored else 0
+        if anchored is not None:
+            self._anchored = sorted(anchored.places) or self._anchored
+            self._tail = anchored.tail
+        elif stored is not None:
+            self._anchored = [stored.start]
+        if stored is not None:
+            self._take_over(stored)
+            places = sorted({*places, *stored.ahead, stored.tail.place})
+        self._ahead = [place for place in places if place.position > self._end.position]
+        is_whole = stored is not None and anchored is not None and stored.reserved == anchored.reserved
+        if self.check() and not is_whole:
+            self._persist()
+        self._seen_end = self._log.latest()
+
+    def _take_over(self, stored: Stored) -> None:
+        self._generation = stored.generation
+        self._entries, self._start, self._end = stored.entries, stored.start, stored.end
+        self._recent = Entries([stored.end])
+        self._senders.load(stored.senders)
+        if stored.tail.position >= self._tail.position:
+            self._tail = stored.tail
+
+    def check(self) -> bool:
+        """Compare the log with what was numbered; call it whenever a broker was out of reach.
+
+        Return whether the numbering goes on. If not, it has started over, above all numbers that were ever given.
+        """
+        if self._walk.is_changed(self._tail):
+            self._start_over()
+            return False
+        generation = self._generation
+        self.note_log_start(self._log.earliest())
+        return self._generation == generation
+
+    def _start_over(self) -> None:
+        number = max(self._reserved, self._tail.number, self._end.number)
+        self._generation += 1
+        self._senders.forget()
+        self._begin_at(Boundary(self._log.earliest(), number))
+        self._persist()
+
+    def note_log_start(self, position: int) -> None:
+        """Take note that the log begins at a position now: retention has removed what was before it."""
+        if position <= self._start.position:
+            return
+        try:
+            place = self._locate(position)
+        except DisagreementError:
+            self._start_over()
+            return
+        self._start = place
+        self._senders.drop_before(place.position)
+        self._entries.drop_before(place.position)
+        self._recent.drop_before(place.position)
+        self._anchored = [place, *(known for known in self._anchored if known.position > place.position)]
+        self._is_due = True
+        if place.position >= self._end.position:
+            self._go_to(place)
+        if place.position > self._tail.position:  # a jump: nobody knows how many messages were removed
+            self._tail = Tail(*place)
+            self._persist()
+
+    def _go_to(self, place: Boundary) -> None:
+        """Go on at a known place."""
+        self._end = place
+        self._entries.add(place)
+        self._recent.add(place)
+        self._ahead = [known for known in self._ahead if known.position > place.position]
+
+    def _locate(self, position: int) -> Boundary:
+        """Return the place at a position, or the next one whose number is known. Raises DisagreementError."""
+        known = [self._start, *filter(None, (self._entries.before(position), self._entries.after(position)))]
+        known += [self._end, *self._ahead]
+        before = max(place for place in known if place.position <= position)
+        if before.position == position:
+            return before
+        after = min((place for place in known if place.position > position), default=None)
+        if after is None:
+            number = before.number + NUMBERS_A_BYTE * (position - before.position)
+            return Boundary(position, max(number, self._reserved))
+        place = self._walk.number_before(position, after)
+        if place.number <= before.number:
+            raise DisagreementError(before, after)
+        return place
+
+    def store(self) -> None:
+        """Keep in the file what was taken; otherwise that is done from time to time, and read again after a restart."""
+        if self._unstored_bytes:
+            self._file.store(self._stored(self._reserved))
+            self._unstored_bytes = 0
+
+    def _stored(self, reserved: int) -> Stored:
+        ahead, senders = tuple(self._ahead), self._senders.document()
+        return Stored(self._generation, reserved, self._start, self._end, self._tail, ahead, senders, self._entries)
+
+    def _persist(self, end_number: int = 0) -> None:
+        """Keep everything in ZooKeeper and in the file, and reserve numbers up to one if they are used up."""
+        reserved, needed = self._reserved, max(end_number, self._end.number)
+        if needed >= reserved:
+            reserved = needed + self._spacing.numbers
+        # A file of an older generation than the anchors counts as lost, so a crash in between does no harm.
+        self._anchors.store(AnchorState(self._generation, reserved, self._tail, tuple(self._anchored)))
+        self._file.store(self._stored(reserved))
+        self._reserved, self._is_due, self._unstored_bytes = reserved, False, 0
+
+    def advance(self, max_bytes: int) -> bool:
+        """Read on from the log and take that; return whether there was anything.
+
+        Raises PieceTooLargeError if `max_bytes` hold no message.
+        """
+        place, generation = self._end, self._generation
+        data = self._log.read(place.position, max_bytes)
+        if not data:
+            return False
+        if not self.take(data) and self._generation == generation:
+            if len(data) >= max_bytes:
+                raise PieceTooLargeError(place.position, max_bytes)
+            return False
+        return True
+
+    def take(self, data: bytes) -> list[Numbered]:
+        """Take the whole messages of data that begins at `end`; return its pieces, none for less than one message.
+
+        Nothing is returned either when the log turns out to be another one: then `generation` has changed, and `end`.
+        Raises what `find_pieces` raises if it loses the boundary at `end` itself.
+        """
+        if self._is_due:
+            self._persist()
+        elif self._unstored_bytes >= self._spacing.store_bytes:
+            self.store()
+        position = self._end.position
+        try:
+            numbered = self._number(data)
+        except DisagreementError:
+            self._start_over()
+            return []
+        if not numbered:
+            return []
+        end = next((place for place in self._ahead if place.position == numbered[-1].piece.end), numbered[-1].end)
+        if self._remember_damage(numbered) or end.number > self._reserved:
+            self._persist(end.number)
+        tail = self._tail
+        if end.position >= tail.position:
+            tail = Tail(*end, sealed(tail.seals, numbered, data, position, self._spacing.seal_bytes))
+            self._file.note(self._generation, tail)
+        # From here on nothing fails.
+        numbered = self._apply(numbered)
+        self._go_on(end, tail)
+        self._unstored_bytes += len(data)
+        return numbered
+
+    def _number(self, data: bytes) -> list[Numbered]:
+        """Return numbers for data that begins at `end`, by counting and by the places ahead that are known."""
+        limit = self._end.position + len(data)
+        known = [place for place in self._ahead if place.position <= limit]
+        numbered: list[Numbered] = []
+        for start, part, stop in stretches(self._end, data, known):
+            pieces = self._walk.pieces(part, start.position)
+            if not pieces and not numbered:
+                self._find_pieces(part, start.position)  # raises if the boundary is lost here
+            numbered += self._count_on(pieces, start) if stop is None else count_between(pieces, start, stop)
+        return numbered
+
+    def _count_on(self, pieces: list[Piece], start: Boundary) -> list[Numbered]:
+        """Return numbers for pieces up to the first damaged one, which takes what the next known place leaves it."""
+        numbered = count_up(pieces, start.number)
+        damaged = next((index for index, piece in enumerate(pieces) if piece.kind is Kind.DAMAGED), None)
+        ahead = [place for place in self._ahead if place.position > start.position]
+        if damaged is None or not ahead:
+            return numbered
+        piece, number, _ = numbered[damaged]
+        place = self._walk.number_before(piece.end, ahead[0])
+        if place.position != piece.end or place.number <= number:
+            raise DisagreementError(start, ahead[0])  # several damaged messages: what lies between has no number
+        return [*numbered[:damaged], Numbered(piece._replace(numbers=place.number - number), number)]
+
+    def _remember_damage(self, numbered: list[Numbered]) -> bool:
+        """Know the places around damaged pieces from now on; say whether any is new.
+
+        A replica may repair the bytes, and then they hold fewer messages: what lies behind them must not move.
+        """
+        damaged = [each for each in numbered if each.piece.kind is Kind.DAMAGED]
+        places = {place for each in damaged for place in (Boundary(each.piece.start, each.first_number), each.end)}
+        ahead = {place for place in places if place.position > self._end.position}
+        is_new = not ahead <= set(self._ahead)
+        if is_new:
+            self._ahead = sorted(ahead.union(self._ahead))
+        for place in sorted(places.difference(self._anchored)):
+            self._anchor(place)
+        return is_new
+
+    def _anchor(self, place: Boundary) -> None:
+        self._anchored = sorted({*self._anchored, place})
+        if len(self._anchored) > _MOST_ANCHORS:
+            del self._anchored[1:-1:2]
+
+    def _apply(self, numbered: list[Numbered]) -> list[Numbered]:
+        """Enter pieces in the index; return them with those marked that are repeats."""
+        known = {place.position for place in self._ahead}
+        marked = []
+        for each in numbered:
+            piece, place = each.piece, Boundary(each.piece.start, each.first_number)
+            last = self._entries.last or self._start
+            is_sparse = place.position - last.position >= self._spacing.entry_bytes
+            if is_sparse or piece.kind is Kind.DAMAGED or place.position in known:
+                self._entries.add(place)
+            if place.position - self._anchored[-1].position >= self._spacing.anchor_bytes:
+                self._anchor(place)
+                self._is_due = True
+            self._recent.add(place)
+            if piece.origin is not None and self._senders.found(piece.origin, *place):
+                each = each._replace(is_repeat=True)  # noqa: PLW2901
+            marked.append(each)
+        return marked
+
+    def _go_on(self, end: Boundary, tail: Tail) -> None:
+        self._end, self._tail = end, tail
+        if self._ahead and self._ahead[0].position <= end.position:
+            if any(place.position == end.position for place in self._ahead):
+                self._entries.add(end)
+            self._ahead = [place for place in self._ahead if place.position > end.position]
+        if len(self._recent) > 2 * _RECENT:
+            self._recent.drop_before(self._recent.positions[-_RECENT])
+
+    def find(self, number: int) -> Boundary:
+        """Return the last known place whose number is at most this one; the first place for a number below it."""
+        if number >= self._end.number:
+            return self._end
+        recent = self._recent.of_number(number)
+        return max(recent or self._start, self._entries.of_number(number) or self._start, self._start)
+
+    def numbered(self, place: Boundary, data: bytes) -> list[Numbered]:
+        """Return numbers for the whole messages of data that begins at a place of this index, up to `end`.
+
+        The place is from `find`, or the `end` of a piece. What is damaged is one piece, and may end behind the data.
+        Between pieces, numbers may be missing.
+        """
+        entry = self._entries.before(place.position)
+        if entry is not None and entry.position == place.position:
+            place = entry
+        data = data[: max(self._end.position - place.position, 0)]
+        known = list(self._entries.between(place.position, place.position + len(data)))
+        if place.position + len(data) == self._end.position and data and (not known or known[-1] != self._end):
+            known.append(self._end)
+        numbered: list[Numbered] = []
+        for start, part, stop in stretches(place, data, known):
+            numbered += self._number_again(start, part, stop)
+        is_repeat = self._senders.is_repeat
+        return [each._replace(is_repeat=True) if is_repeat(each.piece.start) else each for each in numbered]
+
+    def _number_again(self, start: Boundary, part: bytes, stop: Boundary | None) -> list[Numbered]:
+        pieces = self._walk.pieces(part, start.position)
+        if stop is None:
+            if all(piece.kind is not Kind.DAMAGED for piece in pieces):
+                return count_up(pieces, start.number)
+            stop = self._entries.after(start.position) or self._end
+            part += self._walk.read(start.position + len(part), stop.position)
+            pieces = self._walk.pieces(part, start.position)
+        try:
+            return count_between(pieces, start, stop)
+        except DisagreementError:
+            numbers = stop.number - start.number
+            return [Numbered(Piece(Kind.DAMAGED, start.position, stop.position, numbers), start.number)]

@@ -1,0 +1,107 @@
+"""What the numbering of a partition needs from others: the log itself, a file, and anchors in ZooKeeper."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kafka2011.gateway.numbering.boundaries import Boundary, Tail
+from kafka2011.json_document import read_document
+from zk.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.gateway.numbering.entries import Entries
+    from kafka2011.gateway.records.found import Piece
+
+_VERSION = 1
+
+
+class AnchorsError(KafkaError):
+    """Means that a znode does not hold the anchors of a partition."""
+
+
+class AnchorState(NamedTuple):
+    """What ZooKeeper keeps of a partition's numbering, in case the file is lost."""
+
+    generation: int
+    """How often the numbering had to start over on a log that was replaced: older places are void."""
+    reserved: int
+    """No message was given this number or a higher one."""
+    tail: Tail
+    places: tuple[Boundary, ...]
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        places = [list(place) for place in self.places]
+        document = {"version": _VERSION, "generation": self.generation, "reserved": self.reserved}
+        return json.dumps(document | {"tail": self.tail.document(), "places": places}, separators=(",", ":"))
+
+    @classmethod
+    def of(cls, text: str | bytes) -> AnchorState:
+        """Return the state of a text. Raises AnchorsError."""
+        return read_document(text, cls._of, AnchorsError, "these are no anchors of a partition", version=_VERSION)
+
+    @classmethod
+    def _of(cls, document: dict[str, Any]) -> AnchorState:
+        places = tuple(Boundary(int(position), int(number)) for position, number in document["places"])
+        return cls(int(document["generation"]), int(document["reserved"]), Tail.of(document["tail"]), places)
+
+
+class Stored(NamedTuple):
+    """What the file of an index keeps."""
+
+    generation: int
+    reserved: int
+    start: Boundary
+    """The first message of the log."""
+    end: Boundary
+    """Up to where the entries and `senders` go. The log was numbered up to `tail`, and perhaps further."""
+    tail: Tail
+    ahead: tuple[Boundary, ...]
+    """Places behind `end` that are known already."""
+    senders: dict[str, Any]
+    """What `Senders` knows."""
+    entries: Entries
+
+
+class LogReader(Protocol):
+    """The readable part of a partition's log. Its errors pass through the index."""
+
+    def earliest(self) -> int:
+        """Return the position of the first byte."""
+
+    def latest(self) -> int:
+        """Return the position behind the last readable byte."""
+
+    def read(self, position: int, max_bytes: int) -> bytes:
+        """Return bytes from a position on; none at the end."""
+
+
+class IndexFile(Protocol):
+    """Keeps an index on disk. Raises OSError."""
+
+    def load(self) -> Stored | None:
+        """Return what was stored last, with the tail that was noted last; None where that is lost."""
+
+    def store(self, stored: Stored) -> None:
+        """Keep an index, so that it survives a power cut; a crash leaves it or the one before."""
+
+    def note(self, generation: int, tail: Tail) -> None:
+        """Keep how far the log was numbered, so that it survives the end of the process; no more is asked."""
+
+
+class Anchors(Protocol):
+    """Keeps anchors in ZooKeeper. Its errors pass through the index."""
+
+    def load(self) -> AnchorState | None:
+        """Return what was stored last; None where there is nothing."""
+
+    def store(self, state: AnchorState) -> None:
+        """Keep anchors."""
+
+
+if TYPE_CHECKING:
+    FindPieces = Callable[[bytes, int], tuple[list[Piece], int]]
+    """Finds the pieces of bytes that lie at a position of the log; runs of plain messages are split at about 64 KiB."""

@@ -1,0 +1,132 @@
+"""A gateway that numbers one toy log, with clients that remember each number they have seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.gateway.numbering.partition_index import PartitionIndex, Spacing
+from kafka2011.gateway.records.found import Kind
+from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile, ToyLog, find_pieces, names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka2011.gateway.numbering.boundaries import Numbered
+
+SPACING = Spacing(entry_bytes=120, anchor_bytes=400, store_bytes=300, seal_bytes=40, numbers=50)
+
+Name = tuple[int, int]
+"""A message: the name of what holds it on disk, and how many come before it there."""
+
+
+class BrokenPromiseError(AssertionError):
+    """A number names two messages, or a message has two numbers, or find() leads elsewhere."""
+
+
+class Seen:
+    """What clients have seen."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, Name] = {}
+        self.numbers: dict[Name, int] = {}
+        self.highest = -1
+        self.start = -1
+
+    def see(self, number: int, name: Name) -> None:
+        """See a message. It may get another number if the numbering starts over: above all that were seen."""
+        if self.names.setdefault(number, name) != name:
+            raise BrokenPromiseError(f"{number} is {name}, and it was {self.names[number]}")
+        known = self.numbers.get(name)
+        if known is not None and known != number and number <= self.highest:
+            raise BrokenPromiseError(f"{name} has {number}, and it had {known}")
+        self.numbers[name] = number
+
+    def look(self, highest: int, log_start: int) -> None:
+        """See the ends of the log. None goes backwards."""
+        if log_start < self.start or highest < self.highest:
+            raise BrokenPromiseError(f"{log_start}..{highest} goes back behind {self.start}..{self.highest}")
+        self.highest, self.start = highest, log_start
+
+
+class Gateway:
+    """One partition's log, and the gateway's process, which can be killed and started again."""
+
+    def __init__(self, log: ToyLog | None = None) -> None:
+        self.log = ToyLog() if log is None else log
+        self.steps = Steps()
+        self.file = ToyFile(self.steps)
+        self.anchors = ToyAnchors(self.steps)
+        self.seen = Seen()
+        self.index = self._new_index()
+
+    def _new_index(self) -> PartitionIndex:
+        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, SPACING)
+
+    def start(self) -> None:
+        """Start the process: a new index is opened."""
+        self.index = self._new_index()
+        self.index.open()
+
+    def restart(self) -> None:
+        """Kill the process, start it again and read on."""
+        self.start()
+        self.read()
+
+    def look(self) -> None:
+        """Have a client ask for the ends of the log."""
+        self.seen.look(self.index.end.number - 1, self.index.log_start().number)
+
+    def read(self, max_bytes: int = 200) -> None:
+        """Take everything that is readable."""
+        while self.take(max_bytes):
+            pass
+
+    def take(self, max_bytes: int = 200) -> list[Numbered]:
+        """Take what one read gives; it is seen by clients."""
+        position = self.index.end.position
+        numbered = self.index.take(self.log.read(position, max_bytes))
+        self.show(numbered)
+        if not self.index.is_catching_up:
+            self.look()
+        return numbered
+
+    def show(self, numbered: Iterable[Numbered]) -> list[tuple[int, Name]]:
+        """Show pieces to clients; return the messages that they get with their numbers."""
+        shown = []
+        number = -1
+        for each in numbered:
+            piece = each.piece
+            if each.first_number < number:
+                raise BrokenPromiseError(f"{each} is behind {number}")
+            number = each.end.number
+            if piece.kind in {Kind.PLAIN, Kind.WRAPPER} and not each.is_repeat:
+                names = names_in(self.log.read(piece.start, piece.end - piece.start))
+                shown += [(each.first_number + index, name) for index, name in enumerate(names)]
+        for number, name in shown:
+            self.seen.see(number, name)
+        return shown
+
+    def fetch(self, number: int, max_bytes: int = 150) -> list[tuple[int, Name]]:
+        """Have a client fetch from a number on; return what it gets."""
+        place = self.index.find(number)
+        start = self.index.log_start()
+        if place.number > max(number, start.number) or place < start:
+            raise BrokenPromiseError(f"{number} is searched for from {place}, and the log starts at {start}")
+        fetched: list[tuple[int, Name]] = []
+        while place.position < self.index.end.position and not fetched:
+            numbered = self.index.numbered(place, self.log.read(place.position, max_bytes))
+            if not numbered:
+                max_bytes *= 2
+                continue
+            fetched = [(at, name) for at, name in self.show(numbered) if at >= number]
+            place = numbered[-1].end
+        return fetched
+
+    def everything(self) -> dict[int, Name]:
+        """Fetch the whole log as a client does."""
+        fetched: dict[int, Name] = {}
+        number = self.index.log_start().number
+        while batch := self.fetch(number):
+            fetched.update(batch)
+            number = batch[-1][0] + 1
+        return fetched
