@@ -9,6 +9,7 @@ Nothing of it outlives the process that made it, not even by kill -9. Used by `k
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import sys
 import tempfile
@@ -32,7 +33,7 @@ from zk.ports import free_port
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -43,54 +44,56 @@ _HOST = "127.0.0.1"
 _POLL_S = 0.02
 _ZK_TIMEOUT_MS = 20_000
 _LOG_TAIL_BYTES = 2000
+_GATEWAY_READY = re.compile(rb"^the gateway is ready on (\S+):(\d+)\r?\n", re.MULTILINE)
 
 
 class LocalClusterError(KafkaError):
     """A process of the cluster did not start or stop as it should; the text ends with its own last words."""
 
 
-class LocalBroker:
-    """One broker in a child process; a context manager. Its port and its logs stay when it is started again.
+class LocalServer:
+    """One server of a cluster in a child process; a context manager. Its port stays when it is started again.
 
-    `replica` is its name where it is one of several processes with the same logs, else empty.
-    `program` is what runs the command line `kafka2011`.
+    `name` is what errors call it, `command` what `program` is called with beside `properties`, and `ready` finds the
+    address in what it prints once it serves.
     """
 
     def __init__(
-        self, broker_id: int, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM
+        self,
+        name: str,
+        command: str,
+        properties: Mapping[str, str],
+        output_path: Path,
+        ready: Callable[[bytes], tuple[str, int] | None],
+        program: Sequence[str] = PROGRAM,
     ) -> None:
-        self.broker_id = broker_id
-        self.replica = properties.get("replica.name", "")
-        self.log_dir = directory / "logs"
-        self.output_path = directory / "broker.log"
+        self.name = name
+        self.output_path = output_path
         self.host = properties.get("hostname", "127.0.0.1")
-        self._properties = {
-            "port": "0",
-            **properties,
-            "brokerid": str(broker_id),
-            "log.dir": str(self.log_dir),
-        }
+        self._command = command
+        self._properties = {"port": "0", **properties}
+        self._ready = ready
         self._program = program
         self._process: ChildProcess | None = None
         self._output_start = 0
 
     def __repr__(self) -> str:
         state = "running" if self.running else "not running"
-        return f"<LocalBroker {self.broker_id} on {self.host}:{self._properties['port']}, {state}>"
+        return f"<{type(self).__name__} {self.name} on {self.host}:{self._properties['port']}, {state}>"
 
     @property
     def port(self) -> int:
         """The port that clients connect to. Raises LocalClusterError before the first start."""
         port = int(self._properties["port"])
         if port == 0:
-            raise LocalClusterError(f"broker {self.broker_id} was not started, so it has no port yet")
+            raise LocalClusterError(f"{self.name} was not started, so it has no port yet")
         return port
 
     @property
     def process(self) -> ChildProcess:
-        """The broker's process: its pid, exit status and signals. Raises LocalClusterError before the first start."""
+        """The server's process: its pid, exit status and signals. Raises LocalClusterError before the first start."""
         if self._process is None:
-            raise LocalClusterError(f"broker {self.broker_id} was not started")
+            raise LocalClusterError(f"{self.name} was not started")
         return self._process
 
     @property
@@ -102,41 +105,37 @@ class LocalBroker:
         """Start the process without waiting for it to be ready; nothing when it runs."""
         if self.running:
             return
-        self.log_dir.mkdir(parents=True, exist_ok=True)
+        self.output_path.parent.mkdir(parents=True, exist_ok=True)
         self._output_start = self.output_path.stat().st_size if self.output_path.exists() else 0
         if self._properties["port"] == "0":
-            # It comes back on this port, so none that an outgoing connection may be given while the broker is down.
+            # It comes back on this port, so none that an outgoing connection may be given while the server is down.
             self._properties["port"] = str(free_port(self._properties.get("bind.address", "127.0.0.1")))
-        arguments = ["broker"]
+        arguments = [self._command]
         for key, value in self._properties.items():
             arguments += ["--override", f"{key}={value}"]
         self._process = self._make_process(arguments)
         self._process.start()
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the broker serves and is registered. Raises LocalClusterError when that takes too long."""
+        """Wait until the server serves and is registered. Raises LocalClusterError when that takes too long."""
         deadline_s = time.monotonic() + timeout_s
-        while (ready := Ready.find(self.output())) is None:
+        while (ready := self._ready(self.output())) is None:
             if not self.running:
-                raise LocalClusterError(
-                    f"broker {self.broker_id} ended with status {self.process.poll()}: {self._last_words()}"
-                )
+                raise LocalClusterError(f"{self.name} ended with status {self.process.poll()}: {self._last_words()}")
             if time.monotonic() > deadline_s:
-                raise LocalClusterError(
-                    f"broker {self.broker_id} is not ready after {timeout_s:g} s: {self._last_words()}"
-                )
+                raise LocalClusterError(f"{self.name} is not ready after {timeout_s:g} s: {self._last_words()}")
             time.sleep(_POLL_S)
-        self.host = ready.host
-        self._properties["port"] = str(ready.port)
+        self.host, port = ready
+        self._properties["port"] = str(port)
 
     def start(self) -> None:
-        """Start the broker and wait until it is ready; nothing when it runs."""
+        """Start the server and wait until it is ready; nothing when it runs."""
         if not self.running:
             self.launch()
             self.wait_ready()
 
     def output(self) -> bytes:
-        """Return what the broker printed and logged since its last start."""
+        """Return what the server printed and logged since its last start."""
         if not self.output_path.exists():
             return b""
         with self.output_path.open("rb") as output:
@@ -144,12 +143,12 @@ class LocalBroker:
             return output.read()
 
     def stop(self) -> None:
-        """Stop the broker in order (SIGTERM), which deregisters it and flushes its logs; may be called twice."""
+        """Stop the server in order (SIGTERM); may be called twice."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """End the broker with kill -9: it stays registered until its session ends, and recovers at the next start."""
+        """End the server with kill -9: it stays registered until its session ends."""
         self.process.kill()
 
     def pause(self) -> None:
@@ -157,7 +156,7 @@ class LocalBroker:
         self.process.pause()
 
     def resume(self) -> None:
-        """Let a paused broker go on (SIGCONT)."""
+        """Let a paused server go on (SIGCONT)."""
         self.process.resume()
 
     def __enter__(self) -> Self:
@@ -179,6 +178,49 @@ class LocalBroker:
         return self.output()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip() or "(it printed nothing)"
 
 
+class LocalBroker(LocalServer):
+    """One broker in a child process; a context manager. Its port and its logs stay when it is started again.
+
+    `replica` is its name where it is one of several processes with the same logs, else empty.
+    `program` is what runs the command line `kafka2011`.
+    """
+
+    def __init__(
+        self, broker_id: int, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM
+    ) -> None:
+        self.broker_id = broker_id
+        self.replica = properties.get("replica.name", "")
+        self.log_dir = directory / "logs"
+        own = {"brokerid": str(broker_id), "log.dir": str(self.log_dir)}
+        output_path = directory / "broker.log"
+        super().__init__(f"broker {broker_id}", "broker", {**properties, **own}, output_path, _broker_ready, program)
+
+    def launch(self) -> None:
+        """Start the process without waiting for it to be ready; nothing when it runs."""
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        super().launch()
+
+
+class LocalGateway(LocalServer):
+    """A gateway for today's clients in a child process; a context manager. It keeps numbers in its directory."""
+
+    def __init__(self, directory: Path, properties: Mapping[str, str], program: Sequence[str] = PROGRAM) -> None:
+        own = {"directory": str(directory / "numbers")}
+        super().__init__(
+            "the gateway", "gateway", {**properties, **own}, directory / "gateway.log", _gateway_ready, program
+        )
+
+
+def _broker_ready(output: bytes) -> tuple[str, int] | None:
+    ready = Ready.find(output)
+    return None if ready is None else (ready.host, ready.port)
+
+
+def _gateway_ready(output: bytes) -> tuple[str, int] | None:
+    match = _GATEWAY_READY.search(output)
+    return None if match is None else (match[1].decode(), int(match[2]))
+
+
 class LocalCluster(Closing):
     """Runs ZooKeeper and the brokers 0 to `brokers` - 1 on this machine; a context manager.
 
@@ -191,7 +233,8 @@ class LocalCluster(Closing):
     directory, which `close` removes.
 
     Each broker has `replicas` processes that hold the same logs. `brokers` lists the first process of each, which leads
-    at first, and `processes` lists all. With `secure`, clients connect to ZooKeeper and brokers over TLS only;
+    at first, and `processes` lists all. With `gateway`, today's Kafka clients connect to `bootstrap_servers`; it may
+    also be a port, which is used if it is free. With `secure`, clients connect to ZooKeeper and brokers over TLS only;
     `zk_connect` then names the file with the clients' settings, in `directory`/security.
     """
 
@@ -207,6 +250,7 @@ class LocalCluster(Closing):
         bind_address: str = _HOST,
         secure: bool = False,
         replicas: int = 1,
+        gateway: bool | int = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
             raise TypeError(f"brokers is how many there are, not {type(brokers).__name__}")
@@ -237,6 +281,8 @@ class LocalCluster(Closing):
         self._replicas = replicas
         self.brokers: dict[int, LocalBroker] = {}
         self.processes: list[LocalBroker] = []
+        self.gateway: LocalGateway | None = None
+        self._gateway_port = 0 if gateway is True else int(gateway) or -1
 
     def __repr__(self) -> str:
         running = sum(broker.running for broker in self.brokers.values())
@@ -254,6 +300,13 @@ class LocalCluster(Closing):
             return f"{self.zookeeper.connect_string}?security={self._security.security}"
         return self.zookeeper.connect_string
 
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the address for today's clients. Raises LocalClusterError without a gateway."""
+        if self.gateway is None:
+            raise LocalClusterError("the cluster has no gateway, or was not started")
+        return f"{self.gateway.host}:{self.gateway.port}"
+
     def start(self) -> None:
         """Start what is not running, and wait until all is ready."""
         if self.zookeeper is not None:
@@ -269,6 +322,10 @@ class LocalCluster(Closing):
             broker.wait_ready()
         if self._replicas > 1:
             self._await_leaders()
+        if self._gateway_port >= 0:
+            if self.gateway is None:
+                self.gateway = self._new_gateway()
+            self.gateway.start()
 
     def add_broker(self) -> LocalBroker:
         """Start one more broker, with the next number, and return it."""
@@ -278,6 +335,8 @@ class LocalCluster(Closing):
 
     def stop(self) -> None:
         """Stop the brokers in order, then ZooKeeper. Logs stay, and `start` starts everything again."""
+        if self.gateway is not None:
+            self.gateway.stop()
         stop_all(broker.process for broker in self.processes if broker.running)
         if self.zookeeper is not None:
             self.zookeeper.stop()
@@ -318,6 +377,17 @@ class LocalCluster(Closing):
         broker = LocalBroker(broker_id, self.directory / directory, settings)
         self.processes.append(broker)
         return broker
+
+    def _new_gateway(self) -> LocalGateway:
+        port = self._gateway_port if self._gateway_port and _is_free(self._gateway_port) else 0
+        settings = {"zk.connect": self.zk_connect, "port": str(port)}
+        if "bind.address" in self._properties:
+            settings["bind.address"] = self._properties["bind.address"]
+        if "hostname" in self._properties:
+            settings["advertised.host"] = self._properties["hostname"]
+        if self._security is not None:
+            settings |= {key: value for key, value in self._security.properties.items() if key.startswith("tls.")}
+        return LocalGateway(self.directory / "gateway", settings)
 
     def _begin_replicas(self) -> None:
         """Say of each new broker which of its processes has everything."""

@@ -15,7 +15,15 @@ import click
 from kafka2011.broker.monitoring.metrics import BROKER_METRICS
 from kafka2011.cli.app import PROGRAM, cli
 from kafka2011.cli.monitor_metrics import MONITOR_METRICS
-from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, SimpleConsumerConfig, SyncProducerConfig
+from kafka2011.config import (
+    BrokerConfig,
+    ConsumerConfig,
+    GatewayConfig,
+    ProducerConfig,
+    SimpleConsumerConfig,
+    SyncProducerConfig,
+)
+from kafka2011.gateway.metrics import GATEWAY_METRICS
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
@@ -41,6 +49,7 @@ PARTS: dict[type[Settings], tuple[str, str]] = {
         "Consumer",
         f"The first {len(SimpleConsumerConfig.settings())} are also those of a `SimpleConsumer`.",
     ),
+    GatewayConfig: ("Gateway", ""),
 }
 
 
@@ -89,6 +98,7 @@ def render_metrics() -> str:
         "Collectors": COLLECT_METRICS,
         "Loads": LOAD_METRICS,
         "Monitors": MONITOR_METRICS,
+        "Gateways": GATEWAY_METRICS,
     }
     return "\n\n".join("\n".join([f"## {title}", "", *_metric_rows(items)]) for title, items in tables.items())
 

@@ -19,6 +19,11 @@
     /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
     /replicas/{id}/leader                               ephemeral   the replica that leads
     /replicas/{id}/members/{name}                       ephemeral   where a replica listens, and its disk's id
+    /gateway/cluster                                    persistent  the cluster's id, as gateways tell it to clients
+    /gateway/nodes                                      persistent  addresses of gateways; their order is their number
+    /gateway/claims/{id}                                ephemeral   the gateway that serves a broker's partitions
+    /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
+    /gateway/anchors/{topic id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -49,6 +54,11 @@ AUDIT_CLOCK = "/audit/clock"
 AUDIT_TABLES = "/audit/tables"
 REQUESTS = "/requests"
 REPLICAS = "/replicas"
+GATEWAY_CLUSTER = "/gateway/cluster"
+GATEWAY_CLAIMS = "/gateway/claims"
+GATEWAY_NODES = "/gateway/nodes"
+GATEWAY_TOPICS = "/gateway/topics"
+GATEWAY_ANCHORS = "/gateway/anchors"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -211,6 +221,26 @@ def replica_members(broker_id: int) -> str:
 def replica_member(broker_id: int, name: str) -> str:
     """Return where a replica says where it listens."""
     return f"{replica_members(broker_id)}/{component(name, 'replica')}"
+
+
+def gateway_claim(broker_id: int) -> str:
+    """Return where a gateway says that it serves a broker's partitions."""
+    return f"{GATEWAY_CLAIMS}/{broker_id}"
+
+
+def gateway_topic(topic_name: str) -> str:
+    """Return where gateways keep a topic's id and the order of its partitions."""
+    return f"{GATEWAY_TOPICS}/{component(topic_name, 'topic')}"
+
+
+def gateway_anchors(topic_id: str) -> str:
+    """Return the parent of the anchors of a topic's partitions."""
+    return f"{GATEWAY_ANCHORS}/{component(topic_id, 'topic id')}"
+
+
+def gateway_anchor(topic_id: str, where: TopicPartition) -> str:
+    """Return where gateways keep the numbers that messages of a partition have."""
+    return f"{gateway_anchors(topic_id)}/{_partition_name(where)}"
 
 
 def _partition_name(where: TopicPartition) -> str:

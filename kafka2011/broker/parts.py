@@ -17,6 +17,7 @@ from kafka2011.broker.flushing.disk_threads import DiskThreads
 from kafka2011.broker.flushing.flush_scheduler import FlushScheduler
 from kafka2011.broker.log_events import LogEvents
 from kafka2011.broker.memory.request_memory import RequestMemory
+from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
 from kafka2011.broker.pipelines import Pipelines
 from kafka2011.broker.registration import BrokerRegistration
 from kafka2011.broker.replication.repairer import Repairer
@@ -197,5 +198,11 @@ def _new_exporter(config: BrokerConfig, status: BrokerStatus) -> Exporter:
     from kafka2011.broker.monitoring.exporter import Exporter  # noqa: PLC0415  # needs an extra, only with the setting
 
     return Exporter(
-        status, config.brokerid, config.metrics_bind_address, config.metrics_port, config.metrics_max_partitions
+        f"broker {config.brokerid}",
+        BROKER_METRICS,
+        lambda: broker_samples(status, config.brokerid, config.metrics_max_partitions),
+        lambda: status.obstacle,
+        config.metrics_bind_address,
+        config.metrics_port,
+        add=lambda: disk_samples(config.log_dir),
     )

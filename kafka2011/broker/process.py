@@ -1,4 +1,4 @@
-"""A broker as a process: its signals, its limits, its exit status."""
+"""A broker, or another server, as a process: its signals, its limits, its exit status."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gevent
 
@@ -17,6 +17,8 @@ from kafka2011.broker.server import KafkaServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gevent.event import Event
+
     from kafka2011.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
@@ -25,15 +27,38 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 
 
-def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
-    """Run a broker until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
+class Server(Protocol):
+    """What a process runs: a broker, or a gateway."""
 
-    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError when the broker
-    does not start.
-    """
+    failure: BaseException | None
+    stop_requested: Event
+
+    def start(self) -> None:
+        """Begin to serve. Raises KafkaError."""
+
+    def stop(self) -> None:
+        """Stop in order."""
+
+    def counts(self) -> dict[str, int]:
+        """Return what has been counted since the start."""
+
+
+ServerT = TypeVar("ServerT", bound=Server)
+
+
+def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
+    """Run a broker as `run_server` does."""
     raise_file_limit()
     keep_freed_memory()
-    server = KafkaServer(config)
+    return run_server(KafkaServer(config), on_ready)
+
+
+def run_server(server: ServerT, on_ready: Callable[[ServerT], None] | None = None) -> int:
+    """Run a server until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
+
+    A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError when the server
+    does not start.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(number, _on_stop_signal, server, number)
     gevent.signal_handler(signal.SIGUSR1, lambda: logger.info("counts %s", json.dumps(server.counts())))
@@ -64,7 +89,7 @@ def _error_of(call: Callable[[], None]) -> Exception | None:
     return None
 
 
-def _on_stop_signal(server: KafkaServer, number: int) -> None:
+def _on_stop_signal(server: Server, number: int) -> None:
     if server.stop_requested.is_set():
         os._exit(128 + number)
     logger.info("stopping on %s", signal.Signals(number).name)

@@ -33,6 +33,7 @@ _NAME = "cluster"
         "kafka2011 cluster --status",
         "kafka2011 cluster --stop",
         "kafka2011 cluster --brokers 2 --replicas 2",
+        "kafka2011 cluster --gateway",
         "kafka2011 cluster --brokers 1 --directory data --override num.partitions=4 --override log.flush.interval=1",
     ),
 )
@@ -58,6 +59,14 @@ _NAME = "cluster"
     default=6667,
     show_default=True,
     help="The port of broker 0. The others use the next ports, or a free one if that is taken. 0 picks free ports.",
+)
+@click.option("--gateway", is_flag=True, help="Also run a gateway, for clients of Kafka 0.8 and later.")
+@click.option(
+    "--gateway-port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="The gateway's port, or a free one if it is taken.",
 )
 @click.option(
     "--bind-address",
@@ -95,6 +104,8 @@ def command(
     replicas: int,
     zookeeper_port: int,
     first_port: int,
+    gateway: bool,
+    gateway_port: int,
     bind_address: str,
     directory: Path | None,
     overrides: tuple[str, ...],
@@ -138,6 +149,7 @@ def command(
             bind_address=bind_address,
             secure=secure,
             replicas=replicas,
+            gateway=gateway and (gateway_port or True),
         ) as cluster,
         _parts_of(cluster.directory).running() as tell_parts,
     ):
@@ -156,6 +168,7 @@ def _start(place: Background, options: Mapping[str, Any], *, as_json: bool) -> N
     arguments += [f"--zookeeper-port={options['zookeeper_port']}", f"--port={options['first_port']}"]
     arguments += [f"--bind-address={options['bind_address']}"]
     arguments += [f"--directory={directory.absolute()}"] if directory is not None else []
+    arguments += ["--gateway", f"--gateway-port={options['gateway_port']}"] if options["gateway"] else []
     arguments += ["--secure"] if options["secure"] else []
     arguments += [f"--override={override}" for override in options["overrides"]]
     document = place.start([_NAME, "--is-background", *arguments])
@@ -201,7 +214,8 @@ def _described(cluster: LocalCluster) -> dict[str, Any]:
     addresses = [
         {"broker": process.broker_id, "address": f"{process.host}:{process.port}"} for process in cluster.processes
     ]
-    return {"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses}
+    document = {"zk.connect": cluster.zk_connect, "directory": str(cluster.directory), "brokers": addresses}
+    return document if cluster.gateway is None else {**document, "bootstrap.servers": cluster.bootstrap_servers}
 
 
 def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
@@ -211,4 +225,6 @@ def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
     click.echo(f"ZooKeeper  {document['zk.connect']}")
     for broker in document["brokers"]:
         click.echo(f"broker {broker['broker']}   {broker['address']}")
+    if "bootstrap.servers" in document:
+        click.echo(f"gateway    {document['bootstrap.servers']}")
     click.echo(f"logs in    {document['directory']}\nready; {how_to_stop}")

@@ -15,7 +15,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafka2011.local_cluster import LocalBroker, LocalCluster
+    from kafka2011.local_cluster import LocalCluster, LocalServer
     from zk.clock import Clock
 
 RUNNING, ENDED = "running", "ended"
@@ -57,10 +57,13 @@ class ClusterParts:
         self._told: list[Part] = []
 
     def look(self) -> None:
-        """Start again brokers that have ended. Raises KafkaError when one has ended too often, or ZooKeeper has."""
+        """Start again servers that have ended. Raises KafkaError when one has ended too often, or ZooKeeper has."""
         failure: KafkaError | None = None
         for broker in self._cluster.processes:
-            failure = self._look_at(broker) or failure
+            name = f"replica {broker.replica} of {broker.name}" if broker.replica else broker.name
+            failure = self._look_at(name, broker) or failure
+        if self._cluster.gateway is not None:
+            failure = self._look_at("gateway", self._cluster.gateway) or failure
         zookeeper = self._cluster.zookeeper
         if zookeeper is not None:
             address, log = zookeeper.connect_string, str(zookeeper.log_path)
@@ -74,13 +77,11 @@ class ClusterParts:
         if failure is not None:
             raise failure
 
-    def _look_at(self, broker: LocalBroker) -> KafkaError | None:
-        """Start a broker again if its time has come. Return the error if it has ended too often."""
-        name = f"replica {broker.replica} of broker" if broker.replica else "broker"
-        name = f"{name} {broker.broker_id}"
-        is_running = broker.running
-        address, log = f"{broker.host}:{broker.port}", str(broker.output_path)
-        part = self._note(name, broker.process.pid, address, log, is_running=is_running)
+    def _look_at(self, name: str, server: LocalServer) -> KafkaError | None:
+        """Start a server again if its time has come. Return the error if it has ended too often."""
+        is_running = server.running
+        address, log = f"{server.host}:{server.port}", str(server.output_path)
+        part = self._note(name, server.process.pid, address, log, is_running=is_running)
         if is_running:
             return None
         pause_s = self._restarts.ended(name, self._clock.monotonic_s())
@@ -88,9 +89,9 @@ class ClusterParts:
             return KafkaError(f"{name} has crashed repeatedly: see {log}")
         if pause_s == 0:
             click.echo(f"{name} has crashed, and is restarted: see {log}", err=True)
-            broker.launch()
+            server.launch()
             self._restarts.started(name)
-            part.state, part.pid = RUNNING, broker.process.pid
+            part.state, part.pid = RUNNING, server.process.pid
             part.restarts += 1
         return None
 

@@ -6,12 +6,13 @@ import click
 
 from kafka2011.cli.options import examples
 from kafka2011.cli.output import json_option, show_table
-from kafka2011.config import BrokerConfig, ConsumerConfig, ProducerConfig, Settings
+from kafka2011.config import BrokerConfig, ConsumerConfig, GatewayConfig, ProducerConfig, Settings
 
 _COMPONENTS: dict[str, type[Settings]] = {
     "broker": BrokerConfig,
     "producer": ProducerConfig,
     "consumer": ConsumerConfig,
+    "gateway": GatewayConfig,
 }
 
 
@@ -19,7 +20,7 @@ _COMPONENTS: dict[str, type[Settings]] = {
 @click.argument("component", type=click.Choice(list(_COMPONENTS)), required=False)
 @json_option
 def command(component: str | None, as_json: bool) -> None:
-    """Show the settings of brokers, producers and consumers: name, default and meaning.
+    """Show the settings of brokers, producers, consumers and the gateway: name, default and meaning.
 
     Set them in a file, with --override or --property, or as the environment variable shown.
     """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.config.consumer import ConsumerConfig, SimpleConsumerConfig
+from kafka2011.config.gateway import GatewayConfig
 from kafka2011.config.producer import ProducerConfig, SyncProducerConfig
 from kafka2011.config.settings import Setting, Settings
 
 __all__ = [
     "BrokerConfig",
     "ConsumerConfig",
+    "GatewayConfig",
     "ProducerConfig",
     "Setting",
     "Settings",

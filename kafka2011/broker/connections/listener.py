@@ -15,7 +15,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.config import BrokerConfig
+    from kafka2011.config import BrokerConfig, GatewayConfig
 
 
 class Listener(NamedTuple):
@@ -25,10 +25,17 @@ class Listener(NamedTuple):
     new_connection: Callable[..., Connection] = Connection
 
 
-def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """Return a broker's listeners: the plain one, the one with TLS, or both in this order. Raises ConfigError."""
+def listeners_of(
+    config: BrokerConfig | GatewayConfig,
+    plain: type[Connection] = Connection,
+    secured: type[TlsConnection] = TlsConnection,
+) -> list[Listener]:
+    """Return a server's listeners: the plain one, the one with TLS, or both in this order. Raises ConfigError.
+
+    `plain` and `secured` are the classes of their connections.
+    """
     if not config.has_tls:
-        return [Listener(config.port)]
+        return [Listener(config.port, plain)]
     certificates = Certificates(
         Path(config.tls_certificate),
         Path(config.tls_key),
@@ -36,7 +43,7 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
         required=config.tls_client_required,
         clock=SYSTEM_CLOCK,
     )
-    new_tls = partial(TlsConnection, certificates=certificates, rule=re.compile(config.tls_principal_rule))
+    new_tls = partial(secured, certificates=certificates, rule=re.compile(config.tls_principal_rule))
     if config.tls_only:
         return [Listener(config.port, new_tls)]
-    return [Listener(config.port), Listener(config.tls_port, new_tls)]
+    return [Listener(config.port, plain), Listener(config.tls_port, new_tls)]

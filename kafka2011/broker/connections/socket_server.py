@@ -6,7 +6,7 @@ import errno
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import gevent
 from gevent import socket
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.client_connection import Connection
     from kafka2011.broker.connections.listener import Listener
     from kafka2011.broker.memory.request_memory import RequestMemory
-    from kafka2011.broker.requests.pipeline import RequestPipeline
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffers
-    from kafka2011.config import BrokerConfig
+    from kafka2011.config import BrokerConfig, GatewayConfig
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -49,8 +48,8 @@ class ConnectionSettings:
     receive_buffer_bytes: int
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> Self:
-        """Take them out of a broker's settings."""
+    def of(cls, config: BrokerConfig | GatewayConfig) -> Self:
+        """Take them out of a server's settings."""
         return cls(
             max_connections=min(config.max_connections or MAX_CONNECTIONS, max_connections()),
             max_per_address=config.max_connections_per_address,
@@ -75,7 +74,7 @@ class SocketServer:
         listeners: Sequence[Listener],
         settings: ConnectionSettings,
         *,
-        new_pipeline: Callable[[Connection], RequestPipeline],
+        new_pipeline: Callable[[Any], Any],
         memory: RequestMemory,
         buffers: ReceiveBuffers | None,
         clock: Clock,

@@ -1,9 +1,9 @@
-"""A port of a broker's own for Prometheus and for health checks, in its event loop.
+"""A port of a server's own for Prometheus and for health checks, in its event loop.
 
 | path | answer |
 |---|---|
 | `/metrics` | the metrics, in Prometheus's text format |
-| `/healthz` | 200 while the broker is registered and serves, else 503; the text says why |
+| `/healthz` | 200 while the server is registered and serves, else 503; the text says why |
 
 The numbers are taken between two turns of the event loop. What may take long, asking the disk and writing the text, is
 done in a thread, one answer after the other.
@@ -21,7 +21,6 @@ from gevent.pywsgi import WSGIHandler, WSGIServer
 from gevent.threadpool import ThreadPool
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
-from kafka2011.broker.monitoring.metrics import BROKER_METRICS, broker_samples, disk_samples
 from kafka2011.errors import KafkaError
 from kafka2011.metrics.exposition import SampleCollector
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from gevent import socket
 
-    from kafka2011.broker.monitoring.metrics import Measured
-    from kafka2011.metrics.metric import Samples
+    from kafka2011.metrics.metric import Metric, Samples
 
     StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
@@ -48,19 +46,34 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 class Exporter:
-    """Answers about a broker at `host` and `port`, where 0 picks a free one; `start` and `stop` may be called twice."""
+    """Answers about a server at `host` and `port`, where 0 picks a free one; `start` and `stop` may be called twice.
 
-    def __init__(self, broker: Measured, broker_id: int, host: str, port: int, max_partitions: int) -> None:
-        self._broker = broker
-        self._broker_id = broker_id
+    `name` is what the log calls the server, `metrics` are all that it has. `take` takes the numbers in the event loop,
+    `add` adds in a thread what takes longer, and `obstacle` says why the server does not serve, None if it does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metrics: Iterable[Metric],
+        take: Callable[[], Samples],
+        obstacle: Callable[[], str | None],
+        host: str,
+        port: int,
+        *,
+        add: Callable[[], Samples] = dict,
+    ) -> None:
+        self._name = name
+        self._take = take
+        self._add = add
+        self._obstacle = obstacle
         self._host = host
-        self._max_partitions = max_partitions
         self.port = port
         self._server: WSGIServer | None = None
         self._renderer: ThreadPool | None = None
         self._taken: Samples = {}
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(SampleCollector(BROKER_METRICS, lambda: self._taken))
+        self._registry.register(SampleCollector(metrics, lambda: self._taken))
         ProcessCollector(registry=self._registry)
 
     def start(self) -> None:
@@ -82,7 +95,7 @@ class Exporter:
             raise KafkaError(f"cannot listen on {self._host}:{self.port} for metrics: {error}") from error
         self.port = self._server.server_port or self.port
         self._renderer = ThreadPool(1)
-        logger.info("broker %d shows its metrics at http://%s:%d/metrics", self._broker_id, self._host, self.port)
+        logger.info("%s shows its metrics at http://%s:%d/metrics", self._name, self._host, self.port)
 
     def stop(self) -> None:
         """Close the port, and cut off who is being answered."""
@@ -107,7 +120,7 @@ class Exporter:
                 return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"the disk does not answer\n"
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, text
         if path == "/healthz":
-            obstacle = self._broker.obstacle
+            obstacle = self._obstacle()
             if obstacle is None:
                 return HTTPStatus.OK, _TEXT, b"ok\n"
             return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, f"{obstacle}\n".encode()
@@ -115,14 +128,14 @@ class Exporter:
 
     def _metrics(self) -> bytes | None:
         assert self._renderer is not None
-        samples = broker_samples(self._broker, self._broker_id, self._max_partitions)
+        samples = self._take()
         text: bytes | None = gevent.with_timeout(
             DISK_PATIENCE_S, self._renderer.apply, self._text_of, (samples,), timeout_value=None
         )
         return text
 
     def _text_of(self, samples: Samples) -> bytes:
-        self._taken = {**samples, **disk_samples(self._broker.logs.log_dir)}
+        self._taken = {**samples, **self._add()}
         return generate_latest(self._registry)
 
 

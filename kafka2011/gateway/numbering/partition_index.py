@@ -198,6 +198,13 @@ class PartitionIndex:
         self._recent.add(place)
         self._ahead = [known for known in self._ahead if known.position > place.position]
 
+    def place_at(self, position: int) -> Boundary:
+        """Return the boundary at a position, or the next one whose number is known.
+
+        Raises what reading the log raises, and DisagreementError if the log is another one.
+        """
+        return self._locate(max(position, self._start.position))
+
     def _locate(self, position: int) -> Boundary:
         """Return the place at a position, or the next one whose number is known. Raises DisagreementError."""
         known = [self._start, *filter(None, (self._entries.before(position), self._entries.after(position)))]

@@ -1,0 +1,165 @@
+"""Today's clients produce to, and read from, a cluster of 0.7, each in its own way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonPartition
+
+from kafka2011 import SimpleConsumer, SyncProducer
+
+if TYPE_CHECKING:
+    from kafka2011.local_cluster import LocalCluster
+
+TIMEOUT_S = 60
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def produced(cluster: LocalCluster, topic: str, records: list[dict[str, Any]], **settings: object) -> list[int]:
+    """Produce records with confluent-kafka to partition 0, and return the offsets that it was told."""
+    offsets: list[int] = []
+
+    def note(error: object, message: confluent_kafka.Message) -> None:
+        assert error is None, error
+        offset = message.offset()
+        assert offset is not None
+        offsets.append(offset)
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
+    for record in records:
+        producer.produce(topic, partition=0, on_delivery=note, **record)
+    assert producer.flush(TIMEOUT_S) == 0
+    return offsets
+
+
+def read(cluster: LocalCluster, topic: str, number: int, start: int = confluent_kafka.OFFSET_BEGINNING) -> list[Any]:
+    """Read so many records of partition 0 with confluent-kafka."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused", "enable.auto.commit": False}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, start)])
+    ends_s = time.monotonic() + TIMEOUT_S
+    messages: list[Any] = []
+    while len(messages) < number and time.monotonic() < ends_s:
+        message = consumer.poll(0.5)
+        if message is not None:
+            assert message.error() is None, message.error()
+            messages.append(message)
+    consumer.close()
+    return messages
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_confluent_kafka_reads_what_it_produced(cluster: LocalCluster, topic: str, codec: str) -> None:
+    records = [
+        {"value": b"plain"},
+        {"value": b"keyed", "key": b"k", "timestamp": 1_700_000_000_123},
+        {"value": None, "key": b"deleted"},
+        {"value": b"", "headers": [("trace", b"1"), ("trace", None)]},
+        *({"value": b"%d" % number * 100} for number in range(200)),
+    ]
+    offsets = produced(
+        cluster, topic, records, **{"compression.type": codec, "enable.idempotence": True, "linger.ms": 20}
+    )
+
+    assert offsets == list(range(len(records)))
+    messages = read(cluster, topic, len(records))
+    assert [message.offset() for message in messages] == offsets
+    assert [(message.key(), message.value()) for message in messages] == [
+        (record.get("key"), record["value"]) for record in records
+    ]
+    assert messages[1].timestamp() == (confluent_kafka.TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
+    assert messages[3].headers() == [("trace", b"1"), ("trace", None)]
+
+
+def test_clients_of_both_times_share_a_partition(cluster: LocalCluster, topic: str) -> None:
+    assert produced(cluster, topic, [{"value": b"today", "key": b"k"}]) == [0]
+    broker = cluster.brokers[0]
+    with SyncProducer(broker.host, broker.port) as producer:
+        producer.send(topic, [b"2011", b"again"], partition=0)
+    assert produced(cluster, topic, [{"value": b"tomorrow"}]) == [3]
+
+    assert [message.value() for message in read(cluster, topic, 4)] == [b"today", b"2011", b"again", b"tomorrow"]
+    with SimpleConsumer(broker.host, broker.port) as consumer:
+        fetched = consumer.fetch(topic, 0, 0, 1024 * 1024)
+        assert [message.payload for message in fetched] == [b"today", b"2011", b"again", b"tomorrow"]
+
+
+def test_a_consumer_seeks_and_knows_the_ends(cluster: LocalCluster, topic: str) -> None:
+    produced(cluster, topic, [{"value": b"%d" % number} for number in range(1000)])
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    where = confluent_kafka.TopicPartition(topic, 0)
+
+    assert consumer.get_watermark_offsets(where, timeout=TIMEOUT_S) == (0, 1000)
+    for start in (0, 1, 500, 999):
+        assert read(cluster, topic, 1, start)[0].value() == b"%d" % start
+    consumer.close()
+
+
+def test_kafka_python_reads_what_it_produced(cluster: LocalCluster, topic: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    sent = [
+        producer.send(topic, value=b"%d" % number, key=b"k", headers=[("h", b"1")], partition=0)
+        for number in range(300)
+    ]
+    assert [future.get(TIMEOUT_S).offset for future in sent] == list(range(300))
+    producer.close()
+
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, consumer_timeout_ms=TIMEOUT_S * 1000)
+    where = PythonPartition(topic, 0)
+    consumer.assign([where])
+    consumer.seek_to_beginning(where)
+    messages = [next(consumer) for _ in range(300)]
+    assert [message.value for message in messages] == [b"%d" % number for number in range(300)]
+    assert messages[0].key == b"k"
+    assert messages[0].headers == [("h", b"1")]
+    assert consumer.end_offsets([where]) == {where: 300}
+    consumer.close()
+
+
+def test_aiokafka_reads_what_it_produced(cluster: LocalCluster, topic: str) -> None:
+    async def main() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, enable_idempotence=True, compression_type="gzip"
+        ) as producer:
+            done = [await producer.send(topic, b"%d" % number, partition=0) for number in range(100)]
+            assert [(await each).offset for each in done] == list(range(100))
+        async with AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+            where = TopicPartition(topic, 0)
+            consumer.assign([where])
+            await consumer.seek_to_beginning(where)
+            assert [(await consumer.getone()).value for _ in range(100)] == [b"%d" % number for number in range(100)]
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
+
+
+def test_topics_are_created_grown_and_deleted(cluster: LocalCluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(TIMEOUT_S)
+    assert len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 4
+
+    with pytest.raises(confluent_kafka.KafkaException, match="multiple of 2"):
+        admin.create_topics([NewTopic(f"{topic}-odd", 3, 1)])[f"{topic}-odd"].result(TIMEOUT_S)
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result(TIMEOUT_S)
+    assert len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 6
+
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
+
+
+def test_what_was_acknowledged_is_there_after_the_gateway_is_killed(cluster: LocalCluster, topic: str) -> None:
+    assert produced(cluster, topic, [{"value": b"before"}] * 10) == list(range(10))
+    assert cluster.gateway is not None
+    cluster.gateway.kill()
+    cluster.gateway.start()
+
+    assert produced(cluster, topic, [{"value": b"after"}]) == [10]
+    messages = read(cluster, topic, 11)
+    assert [message.offset() for message in messages] == list(range(11))

@@ -1,0 +1,155 @@
+"""What the gateway knows of the cluster, kept current by watches: brokers, topics, and each topic's list of partitions.
+
+Metadata is answered from it, without a question to ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import gevent
+from gevent.event import Event
+from gevent.lock import RLock
+
+from zk.brokers import BrokerRegistry
+from zk.cluster import TopicPartition
+from zk.errors import NodeExists, NoNode, VersionConflict, ZkError
+from zk.gateways import GatewayRegistry
+from zk.known_nodes import KnownTopic
+from zk.sessions import SessionEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zk.client import ZkClient
+    from zk.cluster import Broker
+    from zk.gateways import GatewayAddress, PartitionList
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+LOOK_S = 10.0
+"""How often everything is read again without a watch: one can be lost with its connection."""
+_TRIES = 5
+
+
+class Catalogue:
+    """Brokers, claims of gateways and topics as they were read last. `on_change` is called after each reading.
+
+    While ZooKeeper is away, everything stays as it was.
+    """
+
+    def __init__(self, client: ZkClient, on_change: Callable[[], object]) -> None:
+        self._brokers_registry = BrokerRegistry(client)
+        self.registry = GatewayRegistry(client)
+        self._on_change = on_change
+        self.brokers: dict[int, Broker] = {}
+        self.claims: dict[int, GatewayAddress] = {}
+        self.lists: dict[str, PartitionList] = {}
+        self.counts: dict[str, Mapping[int, int]] = {}
+        self.cluster_id = ""
+        self._known: dict[str, KnownTopic] = {}
+        self._changed = Event()
+        self._reading = RLock()
+        self._events = SessionEvents(client)
+        self._session_id: int | None = None
+        self._follower: gevent.Greenlet[..., None] | None = None
+
+    def start(self) -> None:
+        """Read everything, and follow it from now on. Raises ZkError."""
+        self.registry.ensure_parents()
+        self._brokers_registry.ensure_parents()
+        self.cluster_id = self.registry.cluster_id()
+        self.read()
+        self._events.wake(self._changed.set)
+        self._follower = gevent.spawn(self._follow)
+
+    def stop(self) -> None:
+        """Follow no more."""
+        self._events.close()
+        if self._follower is not None:
+            self._follower.kill()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a session in ZooKeeper now."""
+        return self._events.session_id is not None
+
+    def partition(self, topic: str, number: int) -> TopicPartition | None:
+        """Return which partition a number of today's clients stands for; None if there is none."""
+        known = self.lists.get(topic)
+        return known.partitions[number] if known is not None and 0 <= number < len(known.partitions) else None
+
+    def is_live(self, where: TopicPartition) -> bool:
+        """Say whether a partition's broker is there, and has registered it."""
+        counts = self.counts.get(where.topic, {})
+        return where.broker_id in self.brokers and where.partition < counts.get(where.broker_id, 0)
+
+    def read(self) -> None:
+        """Read what has changed, and give new partitions their numbers. Raises ZkError."""
+        with self._reading:
+            self._changed.clear()
+            session_id = self._events.session_id
+            if session_id != self._session_id:  # watches went with the old session
+                for known in self._known.values():
+                    known.forget_all()
+            self.brokers = self._brokers_registry.brokers(self._note)
+            self.claims = self.registry.claims(self._note)
+            names = self._brokers_registry.topics(self._note)
+            for gone in self._known.keys() - set(names):
+                self._forget(gone)
+            every = [self._known.setdefault(name, KnownTopic(name, self._changed.set)) for name in names]
+            self._brokers_registry.follow(every)
+            for known in every:
+                self.counts[known.topic] = self._brokers_registry.counts_of(known)
+            self._list(names)
+            self._session_id = session_id
+        self._on_change()
+
+    def _follow(self) -> None:
+        while True:
+            self._changed.wait(LOOK_S)
+            try:
+                self.read()
+            except ZkError as error:
+                logger.warning("the cluster cannot be read, and stays as it was for now: %s", error)
+                gevent.sleep(RETRY_S)
+                self._changed.set()
+
+    def _list(self, topics: list[str]) -> None:
+        """Append partitions that have no number yet to their topics' lists."""
+        unknown = [topic for topic in topics if topic not in self.lists]
+        self.lists.update(self.registry.lists(unknown))
+        for topic in topics:
+            for _ in range(_TRIES):
+                known = self.lists.get(topic)
+                listed = frozenset(known.partitions) if known is not None else frozenset()
+                new = [where for where in TopicPartition.all_of(topic, self.counts[topic]) if where not in listed]
+                if not new:
+                    break
+                try:
+                    if known is None:
+                        self.registry.create_list(topic, new)
+                    else:
+                        self.registry.extend_list(known, new)
+                except (NodeExists, VersionConflict, NoNode) as error:
+                    logger.info("topic %s: another gateway has changed its list: %s", topic, error)
+                self.lists.pop(topic, None)
+                self.lists.update(self.registry.lists([topic]))
+
+    def _forget(self, topic: str) -> None:
+        """Forget a topic that was deleted: one of that name will be another one."""
+        del self._known[topic]
+        self.counts.pop(topic, None)
+        known = self.lists.pop(topic, None)
+        if known is not None:
+            try:
+                self.registry.forget(known)
+            except (VersionConflict, NoNode) as error:
+                logger.info("topic %s was deleted, and another gateway has removed its list: %s", topic, error)
+            else:
+                logger.info("topic %s was deleted: its list and numbers are removed", topic)
+
+    def _note(self, _event: object) -> None:
+        self._changed.set()

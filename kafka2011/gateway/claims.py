@@ -1,0 +1,111 @@
+"""Which brokers this gateway serves: one claim for each in ZooKeeper, trusted as long as the session is certain."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import gevent
+
+from zk.clock import SYSTEM_CLOCK
+from zk.errors import NodeHeld, ZkError
+from zk.sessions import SessionLease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka2011.gateway.catalogue import Catalogue
+    from zk.client import ZkClient
+    from zk.clock import Clock
+    from zk.gateways import GatewayAddress
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+
+class Claims:
+    """Claims every live broker that no other gateway serves. `on_lost` is called with a broker's id when one is lost.
+
+    What has been sent to a broker cannot be fenced; so a claim counts only while its session certainly lives.
+    """
+
+    def __init__(
+        self,
+        client: ZkClient,
+        catalogue: Catalogue,
+        address: GatewayAddress,
+        on_lost: Callable[[int], object],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._client = client
+        self._catalogue = catalogue
+        self._address = address
+        self._on_lost = on_lost
+        self._clock = clock
+        self._lease: SessionLease | None = None
+        self._claimed: set[int] = set()
+        self._greenlet: gevent.Greenlet[..., None] | None = None
+
+    def start(self) -> None:
+        """Claim brokers, and go on doing so."""
+        self._look()
+        self._greenlet = gevent.spawn(self._run)
+
+    def stop(self) -> None:
+        """Give all claims back, if ZooKeeper answers."""
+        if self._greenlet is not None:
+            self._greenlet.kill()
+        if self._lease is not None:
+            self._lease.end()
+        for broker_id in sorted(self._claimed):
+            try:
+                self._catalogue.registry.release(broker_id)
+            except ZkError as error:
+                logger.debug("the claim on broker %d ends with the session: %s", broker_id, error)
+                break
+        self._claimed.clear()
+
+    def holds(self, broker_id: int) -> bool:
+        """Say whether this gateway certainly serves a broker now."""
+        return (
+            broker_id in self._claimed and self._lease is not None and self._clock.monotonic_s() < self._lease.until_s
+        )
+
+    def leader(self, broker_id: int) -> GatewayAddress | None:
+        """Return the gateway that serves a broker; None while none does."""
+        return self._address if broker_id in self._claimed else self._catalogue.claims.get(broker_id)
+
+    def _run(self) -> None:
+        while True:
+            gevent.sleep(RETRY_S if self._lease is None else min(RETRY_S, self._lease.renew_interval_s))
+            self._look()
+
+    def _look(self) -> None:
+        session_id = self._client.session_id
+        if session_id is None:
+            return
+        try:
+            if self._lease is None or self._lease.session_id != session_id:
+                self._lose_all()
+                self._lease = SessionLease(self._client, session_id)
+            self._lease.renew()
+            for broker_id in self._catalogue.brokers.keys() - self._claimed:
+                self._claim(broker_id)
+        except ZkError as error:
+            logger.warning("no claim can be made or kept for now: %s", error)
+
+    def _claim(self, broker_id: int) -> None:
+        try:
+            self._catalogue.registry.claim(broker_id, self._address)
+        except NodeHeld as error:
+            logger.debug("broker %d is served by another gateway: %s", broker_id, error)
+        else:
+            self._claimed.add(broker_id)
+            logger.info("this gateway serves broker %d", broker_id)
+
+    def _lose_all(self) -> None:
+        lost, self._claimed = self._claimed, set()
+        for broker_id in lost:
+            logger.warning("the claim on broker %d went with its session", broker_id)
+            self._on_lost(broker_id)

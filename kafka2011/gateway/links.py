@@ -1,0 +1,201 @@
+"""Connections from the gateway to a broker of 0.7, in the gateway's event loop."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from gevent import socket
+
+from kafka2011.errors import BrokerConnectionError, ProtocolError
+from kafka2011.wire.protocol import (
+    LATEST,
+    FetchRequest,
+    MultiFetchRequest,
+    OffsetsRequest,
+    decode_multifetch_body,
+    decode_offsets_body,
+    decode_response,
+    encode_request,
+)
+from kafka2011.wire.sockets import client_context
+from kafka2011.wire.tls_socket import TlsSocket
+from zk.errors import ZkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeVar
+
+    from zk.cluster import Broker, TopicPartition
+
+    T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5.0
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+_RECEIVE_BYTES = 256 * 1024
+_KEPT = 8
+"""How many idle connections to a broker are kept."""
+_SIZE = struct.Struct(">i")
+BARRIER = encode_request(MultiFetchRequest(()))
+"""It asks for nothing: its answer says that all before it is done, and it ends the wait of a request before it."""
+
+
+class BrokerLink:
+    """One connection to a broker; its requests are answered in order. Raises BrokerConnectionError, and is closed then.
+
+    An answer that takes longer than `timeout_s` is such an error, beside what the request itself may wait.
+    """
+
+    def __init__(self, broker: Broker, timeout_s: float) -> None:
+        self.broker = broker
+        self._timeout_s = timeout_s
+        self._socket: Any = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected, as far as anybody has noticed."""
+        return self._socket is not None
+
+    def send(self, *frames: bytes) -> None:
+        """Send requests, after connecting where that is needed."""
+        with self._failing_within(self._timeout_s):
+            if self._socket is None:
+                self._socket = self._connected()
+            self._socket.sendall(b"".join(frames))
+
+    def receive(self, wait_s: float = 0) -> bytes:
+        """Return the next answer without its size field."""
+        with self._failing_within(self._timeout_s + wait_s):
+            if self._socket is None:
+                raise OSError("the connection was closed")
+            (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
+            if not 0 < size <= MAX_RESPONSE_BYTES:
+                raise OSError(f"it claims an answer of {size} bytes")
+            return self._exactly(size)
+
+    def confirm(self, *frames: bytes) -> None:
+        """Send produces, and wait until the broker has appended them all."""
+        self.send(*frames, BARRIER)
+        self.receive()
+
+    def fetch(self, where: TopicPartition, position: int, max_bytes: int) -> bytes:
+        """Return what lies at a position of a log. Raises BrokerError too."""
+        what = f"a fetch of {where} at {position}"
+        self.send(encode_request(FetchRequest(where.topic, where.partition, position, max_bytes)))
+        return decode_response(self.receive(), what)
+
+    def fetch_many(
+        self, fetches: Sequence[FetchRequest], request: MultiFetchRequest, wait_s: float
+    ) -> list[tuple[int, bytes]]:
+        """Return the error code and the set of each part of a request that may wait so long at the broker."""
+        self.send(encode_request(request))
+        body = decode_response(self.receive(wait_s), "a multifetch")
+        return self._decoded(lambda: decode_multifetch_body(body, len(fetches)))
+
+    def offsets(self, where: TopicPartition, time_ms: int = LATEST, max_count: int = 1) -> list[int]:
+        """Return offsets of a log as an offsets request does, newest first."""
+        self.send(encode_request(OffsetsRequest(where.topic, where.partition, time_ms, max_count)))
+        body = decode_response(self.receive(), f"the offsets of {where}")
+        return self._decoded(lambda: decode_offsets_body(body))
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            opened.close()
+
+    def _decoded(self, decode: Callable[[], T]) -> T:
+        try:
+            return decode()
+        except ProtocolError as error:
+            self.close()
+            raise BrokerConnectionError(f"broker {self.broker.id}: {error}") from error
+
+    def _connected(self) -> Any:
+        opened = socket.create_connection((self.broker.host, self.broker.port), CONNECT_TIMEOUT_S)
+        try:
+            opened.settimeout(None)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self.broker.security:
+                secured = TlsSocket(opened, client_context(self.broker.security), self.broker.host)
+                secured.handshake()
+                return secured
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _exactly(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._socket.recv(min(size, _RECEIVE_BYTES))
+            if not part:
+                raise OSError(f"it ended {size} bytes before an answer did")
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    @contextmanager
+    def _failing_within(self, timeout_s: float) -> Iterator[None]:
+        timeout = gevent.Timeout(timeout_s)
+        try:
+            with timeout:
+                yield
+        except (OSError, ZkError, gevent.Timeout) as error:
+            if isinstance(error, gevent.Timeout) and error is not timeout:
+                raise
+            self.close()
+            why = f"no answer within {timeout_s:g} s" if error is timeout else str(error)
+            raise BrokerConnectionError(f"broker {self.broker.id} at {self.broker.address}: {why}") from error
+        except BaseException:  # cut off in the middle: the rest of an answer must not be taken for the next one
+            self.close()
+            raise
+
+
+class BrokerLinks:
+    """The connections to one broker, each used by one request at a time."""
+
+    def __init__(self, broker: Broker, timeout_s: float) -> None:
+        self.broker = broker
+        self._timeout_s = timeout_s
+        self._idle: list[BrokerLink] = []
+        self._is_closed = False
+
+    @contextmanager
+    def link(self) -> Iterator[BrokerLink]:
+        """Lend a connection."""
+        link = self._idle.pop() if self._idle else self.new()
+        try:
+            yield link
+        finally:
+            if link.is_open and len(self._idle) < _KEPT and not self._is_closed:
+                self._idle.append(link)
+            else:
+                link.close()
+
+    def new(self) -> BrokerLink:
+        """Return a connection of one's own."""
+        return BrokerLink(self.broker, self._timeout_s)
+
+    def fetch(self, where: TopicPartition, position: int, max_bytes: int) -> bytes:
+        """Do as `BrokerLink.fetch` does, and once more if an idle connection has turned out dead."""
+        with suppress(BrokerConnectionError), self.link() as link:
+            return link.fetch(where, position, max_bytes)
+        with self.link() as link:
+            return link.fetch(where, position, max_bytes)
+
+    def offsets(self, where: TopicPartition, time_ms: int = LATEST, max_count: int = 1) -> list[int]:
+        """Do as `BrokerLink.offsets` does, in the same way."""
+        with suppress(BrokerConnectionError), self.link() as link:
+            return link.offsets(where, time_ms, max_count)
+        with self.link() as link:
+            return link.offsets(where, time_ms, max_count)
+
+    def close(self) -> None:
+        """Close those that are idle, and others when they are given back."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()

@@ -1,0 +1,269 @@
+"""One partition as today's clients see it: numbered records, read from the broker, and what waits at its end."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from gevent.event import Event
+from gevent.lock import RLock
+
+from kafka2011.errors import KafkaError, OffsetOutOfRangeError
+from kafka2011.gateway.records.encoding import encode_piece
+from kafka2011.gateway.records.found import Kind
+from kafka2011.gateway.records.pieces import find_pieces
+from kafka2011.wire.protocol import EARLIEST
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable
+
+    from kafka2011.gateway.links import BrokerLinks
+    from kafka2011.gateway.numbering.boundaries import Boundary, Numbered
+    from kafka2011.gateway.numbering.partition_index import PartitionIndex
+    from kafka2011.gateway.records.found import Piece
+    from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+FETCH_BYTES = 1024 * 1024
+SLACK_BYTES = 64 * 1024
+"""What a fetch reads beyond what is wanted: an index knows a place at most so far before a number."""
+MOST_FETCHED_BYTES = 8 * 1024 * 1024
+RECENT_BYTES = 1024 * 1024
+"""How much of the end of a log is kept, so that those who wait there are answered by one fetch from the broker."""
+HINTS = 256
+_LENGTH = struct.Struct(">i")
+
+
+class CorruptLogError(KafkaError):
+    """Bytes of a log that cannot be read lie where a client wants to go on."""
+
+
+class NumberedBytes(NamedTuple):
+    """What one fetch at the end of a log has given: bytes from a position on, and their pieces with numbers."""
+
+    position: int
+    data: bytes
+    pieces: list[Numbered]
+
+    @property
+    def end_number(self) -> int:
+        """The number after its last message."""
+        last = self.pieces[-1]
+        return last.first_number + last.piece.numbers
+
+
+class PartitionLog:
+    """One partition: its index, the newest of its bytes, and readers. All its calls may wait for the broker.
+
+    `new_index` makes the index, which is opened by the first call that needs it. `number` is the partition's number
+    for today's clients.
+    """
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        number: int,
+        topic_id: uuid.UUID,
+        links: Callable[[], BrokerLinks],
+        new_index: Callable[[PartitionLog], PartitionIndex],
+        max_message_bytes: int,
+    ) -> None:
+        self.where = where
+        self.number = number
+        self.topic_id = topic_id
+        self._links = links
+        self._new_index = new_index
+        self._max_message_bytes = max_message_bytes
+        self._lock = RLock()
+        self._index: PartitionIndex | None = None
+        self._recent: deque[NumberedBytes] = deque()
+        self._hints: OrderedDict[int, int] = OrderedDict()  # positions of numbers where readers will go on
+        self.is_current = False  # what is readable has been indexed, as it was a moment ago
+        self.fault = ""  # why it cannot be followed for now
+        self.wanted_until_s = 0.0
+        self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
+        self._grown = Event()
+
+    # What the index asks for
+
+    def earliest(self) -> int:
+        """Return where the log starts."""
+        return (self._links().offsets(self.where, EARLIEST) or [0])[0]
+
+    def latest(self) -> int:
+        """Return the readable end."""
+        return (self._links().offsets(self.where) or [0])[0]
+
+    def read(self, position: int, max_bytes: int) -> bytes:
+        """Return bytes from a position on."""
+        return self._links().fetch(self.where, position, max_bytes)
+
+    def find_pieces(self, data: bytes, position: int) -> tuple[list[Piece], int]:
+        """Divide bytes into pieces; see `records.pieces`."""
+        return find_pieces(data, position, self.topic_id.bytes, self.number)
+
+    # The index
+
+    def index(self) -> PartitionIndex:
+        """Return the index, opened. Raises BrokerConnectionError, ZkError and LogError."""
+        with self._lock:
+            if self._index is None:
+                index = self._new_index(self)
+                index.open()
+                self._index = index
+            return self._index
+
+    @property
+    def known_index(self) -> PartitionIndex | None:
+        """The index, if it was opened."""
+        return self._index
+
+    def begin_following(self) -> None:
+        """Open the index, and see what has become of the log after an outage. Raises as `index` does."""
+        if self.fault:
+            self.check()
+            self.fault = ""
+        self.index()
+
+    def check(self) -> None:
+        """See what has become of the log after a position was out of range, or the broker was away."""
+        with self._lock:
+            self.is_current = False
+            self._recent.clear()
+            self._hints.clear()
+            index = self.index()
+            index.check()
+
+    def take(self, data: bytes) -> None:
+        """Give numbers to what was fetched from the end of what is indexed, and wake those who wait for it."""
+        with self._lock:
+            index = self.index()
+            position = index.end.position
+            numbered = index.take(data)
+            if not numbered:
+                needed = self._needed_bytes(data)
+                data = self.read(position, needed)
+                numbered = index.take(data)
+            if not numbered:
+                return
+            self._recent.append(NumberedBytes(position, data, numbered))
+            kept_bytes = sum(len(chunk.data) for chunk in self._recent)
+            while len(self._recent) > 1 and kept_bytes > RECENT_BYTES:
+                kept_bytes -= len(self._recent.popleft().data)
+        self.on_pieces(numbered)
+        self.wake()
+
+    def note_current(self) -> None:
+        """Note that all that is readable has been indexed."""
+        if not self.is_current:
+            self.is_current = True
+            self.wake()
+
+    def note_outage(self, why: str) -> None:
+        """Note that the broker does not answer: nobody knows what it has."""
+        self.is_current = False
+        self.fault = why
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake those who wait for a change at the end."""
+        grown, self._grown = self._grown, Event()
+        grown.set()
+
+    @property
+    def changes(self) -> Event:
+        """What is set when the end has moved or the log's state has changed; a new one afterwards."""
+        return self._grown
+
+    def refresh_start(self) -> None:
+        """See whether the broker has deleted the front of the log."""
+        start = self.earliest()
+        with self._lock:
+            index = self.index()
+            if start != index.log_start().position:
+                index.note_log_start(start)
+
+    def number_at_time(self, time_ms: int) -> int | None:
+        """Return the number of the first message of the newest segment that was last written by a time, as 0.7 says.
+
+        None if all segments are younger.
+        """
+        starts = self._links().offsets(self.where, time_ms)
+        return self.index().place_at(starts[0]).number if starts else None
+
+    def store(self) -> None:
+        """Store the index, if it was opened."""
+        with self._lock:
+            if self._index is not None:
+                self._index.store()
+
+    # Reading
+
+    def records(self, number: int, max_bytes: int) -> bytes:
+        """Return record batches from a number on, about `max_bytes` of them; none at the end of what is indexed.
+
+        The first batch may begin before the number. Raises CorruptLogError, BrokerError, BrokerConnectionError.
+        """
+        for chunk in self._recent:
+            if chunk.pieces[0].first_number <= number < chunk.end_number:
+                return self._encode(chunk, number, max_bytes)
+        index = self.index()
+        if number >= index.end.number:
+            return b""
+        return self._records_at(self._place(number), number, max_bytes)
+
+    def _place(self, number: int) -> Boundary:
+        position = self._hints.pop(number, None)
+        place = self.index().find(number)
+        return place if position is None else place._replace(position=position, number=number)
+
+    def _records_at(self, place: Boundary, number: int, max_bytes: int) -> bytes:
+        size = min(max(max_bytes, SLACK_BYTES) + SLACK_BYTES, MOST_FETCHED_BYTES)
+        while True:
+            try:
+                data = self.read(place.position, size)
+            except OffsetOutOfRangeError:
+                self.check()
+                return b""
+            numbered = self.index().numbered(place, data)
+            if not numbered:
+                if len(data) < _LENGTH.size or place.position >= self.index().end.position:
+                    return b""
+                size = self._needed_bytes(data)
+                continue
+            chunk = NumberedBytes(place.position, data, numbered)
+            if chunk.end_number > number:
+                return self._encode(chunk, number, max_bytes)
+            place = place._replace(position=numbered[-1].piece.end, number=chunk.end_number)
+
+    def _needed_bytes(self, data: bytes) -> int:
+        """Return how much must be fetched for the message of which the beginning was fetched."""
+        size = _LENGTH.unpack_from(data)[0] + _LENGTH.size if len(data) >= _LENGTH.size else FETCH_BYTES
+        if not 0 < size <= self._max_message_bytes:
+            raise CorruptLogError(f"{self.where}: a message claims {size} bytes")
+        return int(size)
+
+    def _encode(self, chunk: NumberedBytes, number: int, max_bytes: int) -> bytes:
+        batches: list[bytes] = []
+        size = 0
+        next_number, next_position = chunk.end_number, chunk.pieces[-1].piece.end
+        for piece, first_number, is_repeat in chunk.pieces:
+            if first_number + piece.numbers <= number:
+                continue
+            is_readable = piece.kind in {Kind.PLAIN, Kind.WRAPPER}
+            if not is_readable and not batches:
+                raise CorruptLogError(f"{self.where}: {piece.kind.value} bytes at position {piece.start}")
+            if not is_readable or (batches and size + piece.end - piece.start > max_bytes):
+                next_number, next_position = first_number, piece.start
+                break
+            batch, _ = encode_piece(chunk.data, chunk.position, piece, first_number, is_repeat=is_repeat)
+            batches.append(batch)
+            size += len(batch)
+        self._hints[next_number] = next_position
+        if len(self._hints) > HINTS:
+            self._hints.popitem(last=False)
+        return b"".join(batches)

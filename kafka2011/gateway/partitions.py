@@ -1,0 +1,128 @@
+"""The brokers that this gateway serves, and the partitions that clients have asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka2011.errors import BrokerConnectionError
+from kafka2011.gateway.appends import Appender
+from kafka2011.gateway.links import BrokerLinks
+from kafka2011.gateway.partition_log import PartitionLog
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.tail import BrokerTail
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable
+
+    from kafka2011.config import GatewayConfig
+    from kafka2011.gateway.catalogue import Catalogue
+    from kafka2011.gateway.claims import Claims
+    from kafka2011.gateway.numbering.partition_index import PartitionIndex
+    from zk.cluster import Broker, TopicPartition
+
+
+class _Served(NamedTuple):
+    links: BrokerLinks
+    tail: BrokerTail
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One partition in service: its log, and who appends to it."""
+
+    log: PartitionLog
+    appender: Appender
+    tail: BrokerTail
+
+    def want(self) -> None:
+        """Have the end of its log followed for some time."""
+        self.tail.want(self.log)
+
+
+class Partitions:
+    """Finds partitions by topic and number, and drops those whose broker is served no more or has moved."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        catalogue: Catalogue,
+        claims: Claims,
+        new_index: Callable[[PartitionLog], PartitionIndex],
+    ) -> None:
+        self._config = config
+        self._catalogue = catalogue
+        self._claims = claims
+        self._new_index = new_index
+        self._brokers: dict[int, _Served] = {}
+        self._served: dict[TopicPartition, Served] = {}
+
+    @property
+    def logs(self) -> list[PartitionLog]:
+        """The logs of all partitions that were asked for."""
+        return [served.log for served in self._served.values()]
+
+    def find(self, topic: str, number: int) -> Served | ErrorCode:
+        """Return a partition in service, or why it is in none."""
+        known = self._catalogue.lists.get(topic)
+        where = self._catalogue.partition(topic, number)
+        if known is None or where is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not self._catalogue.is_live(where):
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        if not self._claims.holds(where.broker_id):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        served = self._served.get(where)
+        if served is None or served.log.topic_id != known.topic_id:
+            served = self._served[where] = self._serve(where, number, known.topic_id)
+        return served
+
+    def drop_changed(self) -> None:
+        """Drop what belongs to brokers that have another address now, and topics that are gone."""
+        for broker_id, served in [*self._brokers.items()]:
+            broker = self._catalogue.brokers.get(broker_id)
+            if broker is not None and broker.address != served.links.broker.address:
+                self.drop(broker_id)
+        for where in [where for where in self._served if where.topic not in self._catalogue.lists]:
+            del self._served[where]
+
+    def drop(self, broker_id: int) -> None:
+        """Drop all that belongs to a broker."""
+        served = self._brokers.pop(broker_id, None)
+        if served is not None:
+            served.tail.stop()
+            served.links.close()
+        for where in [where for where in self._served if where.broker_id == broker_id]:
+            del self._served[where]
+
+    def stop(self) -> None:
+        """Drop everything, and store what is known of numbers."""
+        for log in self.logs:
+            log.store()
+        for broker_id in [*self._brokers]:
+            self.drop(broker_id)
+
+    def _serve(self, where: TopicPartition, number: int, topic_id: uuid.UUID) -> Served:
+        broker = self._broker(where.broker_id)
+        timeout_s = self._config.request_timeout_ms / 1000
+        log = PartitionLog(
+            where,
+            number,
+            topic_id,
+            lambda: self._broker(where.broker_id).links,
+            self._new_index,
+            self._config.max_socket_request_bytes,
+        )
+        appender = Appender(log, broker.links, broker.tail, lambda: self._claims.holds(where.broker_id), timeout_s)
+        return Served(log, appender, broker.tail)
+
+    def _broker(self, broker_id: int) -> _Served:
+        served = self._brokers.get(broker_id)
+        if served is None:
+            broker: Broker | None = self._catalogue.brokers.get(broker_id)
+            if broker is None:
+                raise BrokerConnectionError(f"broker {broker_id} is not registered")
+            links = BrokerLinks(broker, self._config.request_timeout_ms / 1000)
+            served = self._brokers[broker_id] = _Served(links, BrokerTail(links))
+        return served

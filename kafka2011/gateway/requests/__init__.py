@@ -1,0 +1,1 @@
+"""What the gateway does with each kind of request."""

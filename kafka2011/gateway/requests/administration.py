@@ -1,0 +1,150 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, and what is said of settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.broker.security.access import PRODUCE
+from kafka2011.errors import KafkaError
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.topic_changes import DONE
+from kafka2011.message.topic import validate_topic
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.requests.context import Body, Caller, Gateway
+    from kafka2011.gateway.topic_changes import Outcome
+
+_TOPIC = 2
+_BROKER = 4
+
+
+def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Create topics, each with exactly the partitions that are asked for, or not at all."""
+    answers = []
+    for topic in body["topics"]:
+        name, wanted = topic["name"], topic["num_partitions"]
+        error, text = _may_change(caller, name)
+        if not error and topic.get("assignments"):
+            error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
+        if not error and topic["replication_factor"] not in {-1, 1}:
+            error, text = ErrorCode.INVALID_REPLICATION_FACTOR, "replicas are of brokers here, not of topics: ask for 1"
+        if not error and not body.get("validate_only"):
+            error, text = gateway.topic_changes.create(name, None if wanted == -1 else wanted)
+        known = gateway.catalogue.lists.get(name)
+        answer = {"name": name, "error_code": error, "error_message": text or None}
+        if known is not None and not error:
+            partitions = len(known.partitions)
+            answer |= {"topic_id": known.topic_id.bytes, "num_partitions": partitions, "replication_factor": 1}
+        answers.append(answer)
+    return {"topics": answers}
+
+
+def delete_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Delete topics by name or id."""
+    names = {known.topic_id.bytes: known.topic for known in gateway.catalogue.lists.values()}
+    asked = [(topic["name"], topic.get("topic_id")) for topic in body.get("topics") or ()]
+    answers = []
+    for name, topic_id in asked or [(name, None) for name in body.get("topic_names") or ()]:
+        known = name or names.get(topic_id)
+        if known is None:
+            answers.append({"name": None, "topic_id": topic_id, "error_code": ErrorCode.UNKNOWN_TOPIC_ID})
+            continue
+        error, text = _may_change(caller, known)
+        if not error:
+            error, text = gateway.topic_changes.delete(known)
+        answers.append({"name": known, "error_code": error, "error_message": text or None})
+    return {"responses": answers}
+
+
+def create_partitions(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Let topics grow."""
+    answers = []
+    for topic in body["topics"]:
+        error, text = _may_change(caller, topic["name"])
+        if not error and topic.get("assignments"):
+            error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
+        if not error and not body.get("validate_only"):
+            error, text = gateway.topic_changes.grow(topic["name"], topic["count"])
+        answers.append({"name": topic["name"], "error_code": error, "error_message": text or None})
+    return {"results": answers}
+
+
+def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Say what clients ask for before they use a topic: few settings of 0.7 have a name there."""
+    results = []
+    for resource in body["resources"]:
+        kind, name = resource["resource_type"], resource["resource_name"]
+        error, configs = ErrorCode.NONE, []
+        if kind == _TOPIC:
+            if not caller.may(PRODUCE, name):
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif name not in gateway.catalogue.lists:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                configs = [
+                    _setting("cleanup.policy", "delete"),
+                    _setting("max.message.bytes", str(gateway.config.max_message_size)),
+                    _setting("message.timestamp.type", "CreateTime"),
+                ]
+        elif kind != _BROKER:
+            error = ErrorCode.INVALID_REQUEST
+        wanted = resource.get("configuration_keys")
+        results.append(
+            {
+                "error_code": error,
+                "resource_type": kind,
+                "resource_name": name,
+                "configs": [config for config in configs if wanted is None or config["name"] in wanted],
+            }
+        )
+    return {"results": results}
+
+
+def refuse_configs(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
+    """Refuse AlterConfigs: settings are brokers' files here."""
+    text = "settings are in the brokers' files here"
+    return {
+        "responses": [
+            {
+                "error_code": ErrorCode.INVALID_REQUEST,
+                "error_message": text,
+                "resource_type": resource["resource_type"],
+                "resource_name": resource["resource_name"],
+            }
+            for resource in body["resources"]
+        ]
+    }
+
+
+def refuse_deletion(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
+    """Refuse DeleteRecords: only retention deletes messages of 0.7."""
+    return {
+        "topics": [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {
+                        "partition_index": part["partition_index"],
+                        "low_watermark": -1,
+                        "error_code": ErrorCode.POLICY_VIOLATION,
+                    }
+                    for part in topic["partitions"]
+                ],
+            }
+            for topic in body["topics"]
+        ]
+    }
+
+
+def _setting(name: str, value: str) -> Body:
+    return {"name": name, "value": value, "read_only": True, "config_source": 5, "is_default": True}
+
+
+def _may_change(caller: Caller, topic: str) -> Outcome:
+    try:
+        validate_topic(topic)
+    except KafkaError as error:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)
+    if not caller.may(PRODUCE, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{caller.principal} may not produce to topic {topic}"
+    return DONE

@@ -1,0 +1,59 @@
+"""What a request is handled with: the client, and the parts of the gateway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from kafka2011.config import GatewayConfig
+    from kafka2011.gateway.catalogue import Catalogue
+    from kafka2011.gateway.claims import Claims
+    from kafka2011.gateway.partitions import Partitions
+    from kafka2011.gateway.topic_changes import TopicChanges
+    from zk.gateways import GatewayAddress
+
+Body: TypeAlias = dict[str, Any]
+"""The fields of a request or a response by their names in the protocol, in snake_case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The parts of a gateway that requests need. `address` is where clients reach it."""
+
+    config: GatewayConfig
+    catalogue: Catalogue
+    claims: Claims
+    partitions: Partitions
+    topic_changes: TopicChanges
+    address: GatewayAddress
+    counts: Counter[str]
+
+    def address_for(self, caller: Caller, other: GatewayAddress | None = None) -> tuple[str, int]:
+        """Return the host and port where a caller reaches this gateway or another one: over TLS as now, if so."""
+        address = other or self.address
+        over_tls = caller.is_secured and address.tls_port is not None
+        return address.host, address.tls_port if over_tls and address.tls_port is not None else address.port
+
+    @property
+    def served_brokers(self) -> list[int]:
+        """The brokers that are there and whose partitions this gateway serves."""
+        return [broker_id for broker_id in self.catalogue.brokers if self.claims.holds(broker_id)]
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who asks: its principal, its address, its id, the version of its request, and what it may do."""
+
+    principal: str
+    name: str
+    is_secured: bool
+    may_use: Any
+    client_id: str = ""
+    version: int = 0
+
+    def may(self, what: str, topic: str) -> bool:
+        """Say whether it may produce to a topic, or consume from it."""
+        return self.may_use is None or bool(self.may_use(self.principal, what, topic))

@@ -1,0 +1,103 @@
+"""From a frame to an answer: which handler each kind of request has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka2011.errors import ProtocolError
+from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
+from kafka2011.gateway.protocol.fields import Api
+from kafka2011.gateway.protocol.frames import OFFERED, read_request, write_response
+from kafka2011.gateway.requests import administration, fetching, metadata, offsets, producing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from kafka2011.gateway.requests.context import Body, Caller, Gateway
+    from kafka2011.message.header import AnyBytes
+
+    Handler: TypeAlias = Callable[[Gateway, Caller, Body], Body]
+    Parts: TypeAlias = list[bytes | bytearray | memoryview]
+    Answer: TypeAlias = Callable[[], Parts | None]
+
+_TRANSACTION = 1
+
+
+def _api_versions(_gateway: Gateway, _caller: Caller, _body: Body) -> Body:
+    return {"api_keys": _API_KEYS}
+
+
+def _find_coordinator(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Name this gateway as every group's coordinator; there are no transactions."""
+    if body.get("key_type") == _TRANSACTION:
+        text = "there are no transactions here"
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        answer: Body = {"error_code": error, "error_message": text, "node_id": -1, "port": -1}
+    else:
+        host, port = gateway.address_for(caller)
+        answer = {"node_id": gateway.address.node_id, "host": host, "port": port}
+    if "coordinator_keys" not in body:
+        return answer
+    return {"coordinators": [{"key": key, **answer} for key in body["coordinator_keys"]]}
+
+
+HANDLERS: dict[Api, Handler] = {
+    Api.API_VERSIONS: _api_versions,
+    Api.METADATA: metadata.metadata,
+    Api.DESCRIBE_CLUSTER: metadata.describe_cluster,
+    Api.FETCH: fetching.fetch,
+    Api.LIST_OFFSETS: offsets.list_offsets,
+    Api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
+    Api.FIND_COORDINATOR: _find_coordinator,
+    Api.INIT_PRODUCER_ID: producing.init_producer_id,
+    Api.CREATE_TOPICS: administration.create_topics,
+    Api.DELETE_TOPICS: administration.delete_topics,
+    Api.CREATE_PARTITIONS: administration.create_partitions,
+    Api.DELETE_RECORDS: administration.refuse_deletion,
+    Api.DESCRIBE_CONFIGS: administration.describe_configs,
+    Api.ALTER_CONFIGS: administration.refuse_configs,
+    Api.INCREMENTAL_ALTER_CONFIGS: administration.refuse_configs,
+}
+"""All but Produce, which begins before the answers to earlier requests are sent."""
+
+_API_KEYS = [
+    {"api_key": api, "min_version": OFFERED[api].start, "max_version": OFFERED[api].stop - 1}
+    for api in sorted({*HANDLERS, Api.PRODUCE} & OFFERED.keys())
+]
+
+
+def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
+    """Begin with a request, and return what gives its answer once those before it are sent; None if none is wanted.
+
+    Raises ProtocolError, after which the connection ends.
+    """
+    try:
+        request = read_request(frame)
+    except UnknownRequestError as error:
+        if error.key != Api.API_VERSIONS:
+            raise
+        body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _API_KEYS}
+        correlation_id = error.correlation_id
+        return lambda: write_response(Api.API_VERSIONS, 0, correlation_id, body)
+    caller.client_id, caller.version = request.client_id or "", request.version
+    gateway.counts[f"requests_{request.api.name.lower()}"] += 1
+    if request.api is Api.PRODUCE:
+        finish = producing.begin_produce(gateway, caller, request.body)
+
+        def answer_produce() -> Parts | None:
+            body = finish()
+            return None if body is None else write_response(request.api, request.version, request.correlation_id, body)
+
+        return answer_produce
+    handler = HANDLERS.get(request.api)
+    if handler is None:
+        raise ProtocolError(f"{request.api.name} is not offered")
+
+    def answer() -> Parts:
+        caller.version = request.version
+        return write_response(
+            request.api, request.version, request.correlation_id, handler(gateway, caller, request.body)
+        )
+
+    return answer

@@ -1,0 +1,104 @@
+"""Fetch: records from numbers on, and a wait at the ends of logs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import gevent
+
+from kafka2011.broker.security.access import CONSUME
+from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.gateway.partition_log import CorruptLogError
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.records.errors import InvalidRecordsError, LostBoundaryError
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.partition_log import PartitionLog
+    from kafka2011.gateway.partitions import Served
+    from kafka2011.gateway.requests.context import Body, Caller, Gateway
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_S = 60.0
+LEAST_BYTES = 1
+_UNKNOWN_ANSWER = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1, "records": b""}
+
+
+class _Asked(NamedTuple):
+    topic: str
+    number: int
+    offset: int
+    max_bytes: int
+    served: Served | ErrorCode
+
+
+def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Return records of partitions, once there are `min_bytes` of them, or an error, or the time is over."""
+    asked = [
+        _Asked(
+            topic["topic"],
+            partition["partition"],
+            partition["fetch_offset"],
+            partition["partition_max_bytes"],
+            gateway.partitions.find(topic["topic"], partition["partition"])
+            if caller.may(CONSUME, topic["topic"])
+            else ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
+        for topic in body["topics"]
+        for partition in topic["partitions"]
+    ]
+    ends_s = time.monotonic() + min(body["max_wait_ms"] / 1000, MAX_WAIT_S)
+    least_bytes = max(LEAST_BYTES, body["min_bytes"]) if body["max_wait_ms"] > 0 else 0
+    while True:
+        events = [item.served.log.changes for item in asked if not isinstance(item.served, ErrorCode)]
+        answers, size = _read(asked, body.get("max_bytes", 2**31 - 1))
+        left_s = ends_s - time.monotonic()
+        if size >= least_bytes or left_s <= 0 or any(answer.get("error_code") for answer in answers):
+            break
+        gevent.wait(events, count=1, timeout=left_s)
+    by_topic: dict[str, list[Body]] = {}
+    for item, answer in zip(asked, answers, strict=True):
+        by_topic.setdefault(item.topic, []).append({**_UNKNOWN_ANSWER, "partition_index": item.number, **answer})
+    gateway.counts["record_bytes_out"] += size
+    return {"responses": [{"topic": topic, "partitions": parts} for topic, parts in by_topic.items()]}
+
+
+def _read(asked: list[_Asked], max_bytes: int) -> tuple[list[Body], int]:
+    answers: list[Body] = []
+    size = 0
+    for item in asked:
+        if isinstance(item.served, ErrorCode):
+            answers.append({"error_code": item.served})
+            continue
+        answer = _read_one(item, item.served, max(0, min(item.max_bytes, max_bytes - size)), is_first=not size)
+        size += len(answer.get("records", b""))
+        answers.append(answer)
+    return answers, size
+
+
+def _read_one(item: _Asked, served: Served, max_bytes: int, *, is_first: bool) -> Body:
+    served.want()
+    try:
+        return _records(item, served.log, max_bytes, is_first=is_first)
+    except (CorruptLogError, LostBoundaryError, InvalidRecordsError):
+        return {"error_code": ErrorCode.CORRUPT_MESSAGE}
+    except BrokerConnectionError:
+        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+    except KafkaError as error:
+        logger.warning("%s cannot be read at %d: %s", served.log.where, item.offset, error)
+        return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def _records(item: _Asked, log: PartitionLog, max_bytes: int, *, is_first: bool) -> Body:
+    index = log.index()
+    start, end = index.log_start().number, index.end.number
+    answer = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": start}
+    if log.fault:
+        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+    if item.offset < start or (item.offset > end and log.is_current):
+        return {**answer, "error_code": ErrorCode.OFFSET_OUT_OF_RANGE}
+    if item.offset >= end or (not max_bytes and not is_first):
+        return answer
+    return {**answer, "records": log.records(item.offset, max_bytes)}

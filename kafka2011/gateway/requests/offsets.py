@@ -1,0 +1,96 @@
+"""ListOffsets: where logs begin and end, and where they were at a time; OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from kafka2011.broker.security.access import CONSUME
+from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.gateway.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.partitions import Served
+    from kafka2011.gateway.requests.context import Body, Caller, Gateway
+
+logger = logging.getLogger(__name__)
+
+LATEST = -1
+EARLIEST = -2
+CURRENT_S = 20.0
+"""How long an answer waits until the end of a log is known: it may have to be read for that."""
+
+
+def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Return a number for each partition: the first, the one after the last, or that of a time."""
+    topics = []
+    for topic in body["topics"]:
+        answers = []
+        for partition in topic["partitions"]:
+            number = partition["partition_index"]
+            found = (
+                gateway.partitions.find(topic["name"], number)
+                if caller.may(CONSUME, topic["name"])
+                else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            answer = {"error_code": found} if isinstance(found, ErrorCode) else _of(found, partition["timestamp"])
+            answers.append({"partition_index": number, "timestamp": -1, "offset": -1, "leader_epoch": 0, **answer})
+        topics.append({"name": topic["name"], "partitions": answers})
+    return {"topics": topics}
+
+
+def offset_for_leader_epoch(gateway: Gateway, caller: Caller, body: Body) -> Body:
+    """Return the end of each log: there is one epoch, 0."""
+    topics = []
+    for topic in body["topics"]:
+        answers = []
+        for partition in topic["partitions"]:
+            number = partition["partition"]
+            found = (
+                gateway.partitions.find(topic["topic"], number)
+                if caller.may(CONSUME, topic["topic"])
+                else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            answer = {"error_code": found} if isinstance(found, ErrorCode) else _of(found, LATEST)
+            error, end = answer.get("error_code", ErrorCode.NONE), answer.get("offset", -1)
+            answers.append({"error_code": error, "partition": number, "leader_epoch": 0, "end_offset": end})
+        topics.append({"topic": topic["topic"], "partitions": answers})
+    return {"topics": topics}
+
+
+def _of(served: Served, timestamp: int) -> Body:
+    try:
+        return _at(served, timestamp)
+    except BrokerConnectionError:
+        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+    except KafkaError as error:
+        logger.warning("%s: its offsets cannot be told: %s", served.log.where, error)
+        return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def _at(served: Served, timestamp: int) -> Body:
+    if timestamp == EARLIEST:
+        served.log.refresh_start()
+        return {"offset": served.log.index().log_start().number}
+    if not await_current(served):
+        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+    if timestamp == LATEST:
+        return {"offset": served.log.index().end.number}
+    if timestamp < 0:
+        return {"error_code": ErrorCode.INVALID_REQUEST}
+    number = served.log.number_at_time(timestamp)
+    return {} if number is None else {"offset": number, "timestamp": timestamp}
+
+
+def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:
+    """Wait until the end of a log is known; False if that takes too long, or the broker is away."""
+    ends_s = time.monotonic() + timeout_s
+    while not served.log.is_current and not served.log.fault:
+        changes = served.log.changes
+        served.want()
+        left_s = ends_s - time.monotonic()
+        if left_s <= 0:
+            return False
+        changes.wait(min(left_s, 1.0))
+    return served.log.is_current

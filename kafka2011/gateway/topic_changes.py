@@ -1,0 +1,115 @@
+"""Creates, grows and deletes topics for clients, with the calls that operators have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gevent.lock import RLock
+from gevent.threadpool import ThreadPool
+
+from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.topics import create_topic
+from kafka2011.errors import KafkaError
+from kafka2011.gateway.protocol.errors import ErrorCode
+from zk.connecting import connect
+from zk.errors import ZkError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from kafka2011.config import GatewayConfig
+    from kafka2011.gateway.catalogue import Catalogue
+    from zk.client import ZkClient
+
+    Outcome: TypeAlias = tuple[ErrorCode, str]
+
+MOST_PARTITIONS = 10_000
+DONE = (ErrorCode.NONE, "")
+
+
+class TopicChanges:
+    """Changes topics, one at a time, by the calls that operators have, which wait in a thread."""
+
+    def __init__(self, config: GatewayConfig, catalogue: Catalogue) -> None:
+        self._config = config
+        self._catalogue = catalogue
+        self._threads = ThreadPool(1)
+        self._one = RLock()
+
+    def create(self, topic: str, partitions: int | None) -> Outcome:
+        """Create a topic with so many partitions in all; None: with one on each broker, or as brokers are set."""
+        if topic in self._catalogue.lists:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic} exists"
+        brokers = sorted(self._catalogue.brokers)
+        if not brokers:
+            return ErrorCode.LEADER_NOT_AVAILABLE, "no broker is registered"
+        counts = dict.fromkeys(brokers) if partitions is None else shares(partitions, brokers)
+        if counts is None:
+            text = f"{len(brokers)} brokers make a multiple of {len(brokers)} partitions, or fewer, not {partitions}"
+            return ErrorCode.INVALID_PARTITIONS, text
+
+        def work(client: ZkClient) -> None:
+            create_topic(client, topic, list(counts))
+            most = max((count or 0) for count in counts.values())
+            if most > 1:
+                grow_topic(client, topic, most)
+
+        outcome = self._do(work)
+        known = self._catalogue.lists.get(topic)
+        made = 0 if known is None else len(known.partitions)
+        if outcome == DONE and partitions not in {None, made}:
+            return ErrorCode.INVALID_PARTITIONS, f"the brokers' settings give topic {topic} {made} partitions"
+        return outcome
+
+    def delete(self, topic: str) -> Outcome:
+        """Delete a topic, and the offsets of groups in it."""
+        if topic not in self._catalogue.lists:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
+        return self._do(lambda client: delete_topic(client, topic))
+
+    def grow(self, topic: str, partitions: int) -> Outcome:
+        """Give a topic so many partitions in all."""
+        known = self._catalogue.lists.get(topic)
+        if known is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
+        brokers = sorted({where.broker_id for where in known.partitions})
+        counts = shares(partitions, brokers)
+        if partitions <= len(known.partitions) or counts is None or len(counts) < len(brokers):
+            has = f"topic {topic} has {len(known.partitions)} partitions on {len(brokers)} brokers"
+            return ErrorCode.INVALID_PARTITIONS, f"{has}: it can have any larger multiple of {len(brokers)}"
+        return self._do(lambda client: grow_topic(client, topic, partitions // len(brokers)))
+
+    def stop(self) -> None:
+        """Let nothing more begin."""
+        self._threads.kill()
+
+    def _do(self, work: Callable[[ZkClient], object]) -> Outcome:
+        with self._one:
+            try:
+                self._threads.apply(self._in_thread, (work,))
+                self._catalogue.read()
+            except ZkError as error:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+            except KafkaError as error:
+                return ErrorCode.INVALID_REQUEST, str(error)
+        return DONE
+
+    def _in_thread(self, work: Callable[[ZkClient], object]) -> None:
+        client = connect(self._config.zk_connect, self._config.zk_sessiontimeout_ms)
+        try:
+            work(client)
+        finally:
+            client.shutdown()
+
+
+def shares(partitions: int, brokers: list[int]) -> dict[int, int] | None:
+    """Return how many partitions each broker gets, so that there are exactly so many; None if brokers cannot do that.
+
+    Every broker gets as many as the others: a topic grows on all of its brokers alike.
+    """
+    if not 0 < partitions <= MOST_PARTITIONS:
+        return None
+    if partitions < len(brokers):
+        return dict.fromkeys(brokers[:partitions], 1)
+    return None if partitions % len(brokers) else dict.fromkeys(brokers, partitions // len(brokers))

@@ -1,0 +1,185 @@
+"""What gateways for today's clients keep: who serves which broker, the order of partitions, and numbers of messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+from zk import ephemeral, paths
+from zk.cluster import TopicPartition, broker_id_from, text_from
+from zk.errors import MalformedNode, NodeExists, VersionConflict
+from zk.malformed import MalformedNodes
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zk.client import ZkClient
+    from zk.nodes import Watch
+
+logger = logging.getLogger(__name__)
+
+
+class GatewayAddress(NamedTuple):
+    """Where today's clients reach a gateway, and its number for them; `tls_port` is None without one.
+
+    Clients take brokers of one address for one, so all brokers that a gateway serves have its number.
+    """
+
+    node_id: int
+    host: str
+    port: int
+    tls_port: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of a claim's znode."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_node(cls, path: str, data: bytes | None) -> GatewayAddress:
+        """Parse that text. Raises MalformedNode."""
+        text = text_from(path, data)
+        try:
+            document = json.loads(text)
+            node_id, host, port = int(document["node_id"]), str(document["host"]), int(document["port"])
+            tls_port = document.get("tls_port")
+            address = cls(node_id, host, port, None if tls_port is None else int(tls_port))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise MalformedNode(path, text, "not the address of a gateway") from error
+        return address
+
+
+class PartitionList(NamedTuple):
+    """A topic as today's clients see it: its id, and its partitions, whose place in the list is their number.
+
+    Nothing is ever removed from a list or moved in it. `version` is the znode's.
+    """
+
+    topic: str
+    topic_id: uuid.UUID
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+    @classmethod
+    def from_node(cls, path: str, topic: str, data: bytes | None, version: int) -> PartitionList:
+        """Parse the text of a list's znode. Raises MalformedNode."""
+        text = text_from(path, data)
+        try:
+            document = json.loads(text)
+            topic_id = uuid.UUID(document["id"])
+            names = list(map(str, document["partitions"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise MalformedNode(path, text, "not a list of partitions") from error
+        partitions = tuple(TopicPartition.from_znode_name(topic, name, path) for name in names)
+        if len(set(partitions)) != len(partitions):
+            raise MalformedNode(path, text, "it names a partition twice")
+        return cls(topic, topic_id, partitions, version)
+
+
+class GatewayRegistry:
+    """Reads and writes /gateway. Every method raises ZkUnavailable when ZooKeeper does not answer.
+
+    Malformed znodes are left out, logged once each, and counted in `malformed.count`.
+    """
+
+    def __init__(self, client: ZkClient) -> None:
+        self._nodes = Nodes(client)
+        self.malformed = MalformedNodes(logger)
+
+    def ensure_parents(self) -> None:
+        """Create the persistent parents, so that they can be watched."""
+        for path in (paths.GATEWAY_CLAIMS, paths.GATEWAY_TOPICS, paths.GATEWAY_ANCHORS):
+            self._nodes.ensure_persistent(path)
+
+    def cluster_id(self) -> str:
+        """Return the id of this cluster; the first one to ask makes it."""
+        new = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=")
+        try:
+            self._nodes.create_with_parents(paths.GATEWAY_CLUSTER, new)
+        except NodeExists:
+            node = self._nodes.get(paths.GATEWAY_CLUSTER)
+            return text_from(paths.GATEWAY_CLUSTER, None if node is None else node.data)
+        return new.decode()
+
+    def node_id(self, host: str, port: int) -> int:
+        """Return the number of the gateway at an address: its place in the list of all that there ever were."""
+        name = f"{host}:{port}"
+        while True:
+            node = self._nodes.get(paths.GATEWAY_NODES)
+            names = [] if node is None else text_from(paths.GATEWAY_NODES, node.data).split("\n")
+            if name in names:
+                return names.index(name)
+            text = "\n".join([*names, name]).encode()
+            try:
+                if node is None:
+                    self._nodes.create_with_parents(paths.GATEWAY_NODES, text)
+                else:
+                    self._nodes.set(paths.GATEWAY_NODES, text, node.version)
+            except (NodeExists, VersionConflict) as error:
+                logger.info("another gateway has got a number: %s", error)
+
+    def claim(self, broker_id: int, address: GatewayAddress) -> None:
+        """Serve a broker's partitions from now on, in this session. Raises NodeHeld when another gateway does."""
+        ephemeral.claim(self._nodes, paths.gateway_claim(broker_id), address.text.encode())
+
+    def release(self, broker_id: int) -> None:
+        """Let another gateway serve a broker's partitions."""
+        ephemeral.release(self._nodes, paths.gateway_claim(broker_id))
+
+    def claims(self, watch: Watch | None = None) -> dict[int, GatewayAddress]:
+        """Return which gateway serves each broker's partitions, by broker id."""
+        addresses: dict[int, GatewayAddress] = {}
+        for name, node in self._nodes.read_children(paths.GATEWAY_CLAIMS, watch, watch_data=True).items():
+            try:
+                addresses[broker_id_from(node.path, name)] = GatewayAddress.from_node(node.path, node.data)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return addresses
+
+    def lists(self, topics: Iterable[str]) -> dict[str, PartitionList]:
+        """Return the lists of those topics that have one. Raises MalformedNode: a list must not be made again."""
+        topic_at = {paths.gateway_topic(topic): topic for topic in topics}
+        return {
+            topic_at[path]: PartitionList.from_node(path, topic_at[path], node.data, node.version)
+            for path, node in self._nodes.get_many(topic_at).items()
+        }
+
+    def create_list(self, topic: str, partitions: Iterable[TopicPartition]) -> None:
+        """Give a topic an id, and its partitions an order. Raises NodeExists when it has them."""
+        text = _list_text(uuid.uuid4(), partitions)
+        self._nodes.create_with_parents(paths.gateway_topic(topic), text)
+
+    def extend_list(self, known: PartitionList, partitions: Iterable[TopicPartition]) -> None:
+        """Append partitions to a list. Raises VersionConflict when another gateway has changed it, and NoNode."""
+        text = _list_text(known.topic_id, [*known.partitions, *partitions])
+        self._nodes.set(paths.gateway_topic(known.topic), text, known.version)
+
+    def forget(self, known: PartitionList) -> None:
+        """Remove a deleted topic's list and anchors: a topic of that name will be another one."""
+        self._nodes.delete(paths.gateway_topic(known.topic), known.version)
+        self._nodes.delete_tree(paths.gateway_anchors(known.topic_id.hex))
+
+    def anchor(self, topic_id: uuid.UUID, where: TopicPartition) -> tuple[bytes, int] | None:
+        """Return the text of a partition's anchors, and its version; None when it has none."""
+        node = self._nodes.get(paths.gateway_anchor(topic_id.hex, where))
+        return None if node is None else (node.data or b"", node.version)
+
+    def store_anchor(self, topic_id: uuid.UUID, where: TopicPartition, text: bytes, version: int | None) -> int:
+        """Write a partition's anchors over that version, None for a new one, and return the version now.
+
+        Raises VersionConflict, NodeExists and NoNode when another gateway has written meanwhile.
+        """
+        path = paths.gateway_anchor(topic_id.hex, where)
+        if version is None:
+            self._nodes.create_with_parents(path, text)
+            return 0
+        return self._nodes.set(path, text, version)
+
+
+def _list_text(topic_id: uuid.UUID, partitions: Iterable[TopicPartition]) -> bytes:
+    names = [where.znode_name for where in partitions]
+    return json.dumps({"id": topic_id.hex, "partitions": names}).encode()
