@@ -200,15 +200,15 @@ class Appender:
                 for append in unfinished:
                     append.finish(ErrorCode.REQUEST_TIMED_OUT)
                 return
-            failures = self._tail.failures
+            self._settle()
+            connections = self._tail.connections
             try:
                 self._send(unfinished)
             except BrokerConnectionError as error:
                 logger.info("%s: sends are tried again: %s", self._log.where, error)
                 gevent.sleep(RETRY_S)
             else:
-                self._await(unfinished, failures, deadline_s)
-            self._settle()
+                self._await(unfinished, connections, deadline_s)
 
     def _send(self, appends: list[Append]) -> None:
         frames = [
@@ -224,10 +224,13 @@ class Appender:
             if not append.is_acknowledged or any(origin is None for _, origin in append.sets):
                 append.finish()
 
-    def _await(self, appends: list[Append], failures: int, deadline_s: float) -> None:
-        """Wait until all sets were found, unless the broker was lost meanwhile: then nobody knows what it has kept."""
+    def _await(self, appends: list[Append], connections: int, deadline_s: float) -> None:
+        """Wait until all sets were found, unless the broker was lost meanwhile: then nobody knows what it has kept.
+
+        It was lost if the connection that reads the end of the log is another one by then.
+        """
         for append in appends:
-            while not append.done.is_set() and self._tail.failures == failures and self._holds():
+            while not append.done.is_set() and self._tail.connections == connections and self._holds():
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     return
@@ -235,9 +238,7 @@ class Appender:
                 append.done.wait(min(left_s, RETRY_S))
 
     def _settle(self) -> None:
-        """Let the end of the log be read, so that what is there is not sent again."""
-        if not self._awaited:
-            return
+        """Let the end of the log be read: what is there is not sent again, and what comes will be found."""
         deadline_s = time.monotonic() + SETTLE_S
         while not self._log.is_current and time.monotonic() < deadline_s:
             self._tail.want(self._log)

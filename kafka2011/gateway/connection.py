@@ -12,13 +12,15 @@ from kafka2011.broker.connections.tls import TlsConnection
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.gateway.requests.context import Caller
-from kafka2011.gateway.requests.dispatch import begin
+from kafka2011.gateway.requests.dispatch import begin, is_produce
 from kafka2011.wire.protocol import FrameReader
 
 if TYPE_CHECKING:
     from kafka2011.gateway.requests.context import Gateway
     from kafka2011.gateway.requests.dispatch import Answer
 
+LEAST_QUOTA_BYTES = 1024
+"""Smaller answers hold no records to speak of, and are not counted."""
 UNDER_WAY = 5
 """How many requests of a client may be under way; idempotent producers send no more at once."""
 
@@ -39,6 +41,8 @@ class _Serving:
                 self.claim.resize(reader.buffered_bytes)
                 while (frame := reader.next_frame()) is not None:
                     account.hold(len(frame))
+                    if self.quota is not None and is_produce(frame):
+                        self.quota.produce(len(frame))
                     answers.put((begin(*served, frame), len(frame)))
                     self.claim.resize(reader.buffered_bytes)
                     self.pause()
@@ -53,6 +57,13 @@ class _Serving:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    def await_quota(self: Any, size: int) -> bool:
+        """Wait until an answer of this size may be sent; False if the client goes meanwhile."""
+        if self.quota is None or size < LEAST_QUOTA_BYTES:
+            return True
+        toll = self.quota.fetch((size,))
+        return toll is None or bool(self._sit_out(self.quota, toll))
 
 
 class _Account:
@@ -74,10 +85,10 @@ class _Account:
             answer, size = item
             try:
                 if self.failure is None:
-                    data = answer()
+                    parts = answer()
                     self.hold(-size)
-                    if data is not None:
-                        self._connection.writer.send(tuple(map(bytes, data)))
+                    if parts is not None and self._connection.await_quota(sum(map(len, parts))):
+                        self._connection.writer.send(tuple(map(bytes, parts)))
             except Exception as error:  # noqa: BLE001 - whoever reads raises it
                 self.failure = error
                 self._connection.stop_both()

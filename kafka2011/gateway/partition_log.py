@@ -81,7 +81,9 @@ class PartitionLog:
         self._lock = RLock()
         self._index: PartitionIndex | None = None
         self._recent: deque[NumberedBytes] = deque()
+        self._encoded: tuple[int, int, bytes] = (-1, 0, b"")  # what was read last of the recent bytes: many ask for it
         self._hints: OrderedDict[int, int] = OrderedDict()  # positions of numbers where readers will go on
+        self._generation = 0
         self.is_current = False  # what is readable has been indexed, as it was a moment ago
         self.fault = ""  # why it cannot be followed for now
         self.wanted_until_s = 0.0
@@ -115,6 +117,9 @@ class PartitionLog:
                 index = self._new_index(self)
                 index.open()
                 self._index = index
+            if self._index.generation != self._generation:  # it is another log: nothing that was read counts
+                self._generation = self._index.generation
+                self._forget()
             return self._index
 
     @property
@@ -132,11 +137,14 @@ class PartitionLog:
     def check(self) -> None:
         """See what has become of the log after a position was out of range, or the broker was away."""
         with self._lock:
-            self.is_current = False
-            self._recent.clear()
-            self._hints.clear()
-            index = self.index()
-            index.check()
+            self._forget()
+            self.index().check()
+
+    def _forget(self) -> None:
+        self.is_current = False
+        self._recent.clear()
+        self._encoded = -1, 0, b""
+        self._hints.clear()
 
     def take(self, data: bytes) -> None:
         """Give numbers to what was fetched from the end of what is indexed, and wake those who wait for it."""
@@ -144,12 +152,13 @@ class PartitionLog:
             index = self.index()
             position = index.end.position
             numbered = index.take(data)
-            if not numbered:
-                needed = self._needed_bytes(data)
-                data = self.read(position, needed)
+            if not numbered and index.generation == self._generation:
+                data = self.read(position, self._needed_bytes(data))
                 numbered = index.take(data)
+            self.index()  # which notes that the log is another one
             if not numbered:
                 return
+            self._encoded = -1, 0, b""
             self._recent.append(NumberedBytes(position, data, numbered))
             kept_bytes = sum(len(chunk.data) for chunk in self._recent)
             while len(self._recent) > 1 and kept_bytes > RECENT_BYTES:
@@ -210,7 +219,11 @@ class PartitionLog:
         """
         for chunk in self._recent:
             if chunk.pieces[0].first_number <= number < chunk.end_number:
-                return self._encode(chunk, number, max_bytes)
+                known_number, known_max_bytes, batches = self._encoded
+                if (number, max_bytes) != (known_number, known_max_bytes):
+                    batches = self._encode(chunk, number, max_bytes)
+                    self._encoded = number, max_bytes, batches
+                return batches
         index = self.index()
         if number >= index.end.number:
             return b""

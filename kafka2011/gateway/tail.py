@@ -32,7 +32,7 @@ WANTED_S = 30.0
 
 
 class BrokerTail:
-    """Follows the logs of one broker, each as long as it is wanted. `failures` counts lost connections."""
+    """Follows the logs of one broker, each as long as it is wanted. `connections` counts its connections."""
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
@@ -41,7 +41,7 @@ class BrokerTail:
         self._wanted = Event()
         self._is_parked = False
         self._nudges = 0
-        self.failures = 0
+        self.connections = 0
         self._greenlet = gevent.spawn(self._run)
 
     def want(self, log: PartitionLog) -> None:
@@ -80,7 +80,6 @@ class BrokerTail:
             try:
                 self._look([*self._logs][:MOST_PARTS])
             except (BrokerConnectionError, ZkError) as error:
-                self.failures += 1
                 self._link.close()
                 logger.info("broker %d: %s", self._links.broker.id, error)
                 for log in [*self._logs]:
@@ -115,6 +114,8 @@ class BrokerTail:
 
     def _ask(self, request: MultiFetchRequest, wait_s: float) -> list[tuple[int, bytes]]:
         link = self._link
+        if not link.is_open:
+            self.connections += 1
         try:
             link.send(encode_request(request))
             self._is_parked = wait_s > 0

@@ -67,6 +67,11 @@ _API_KEYS = [
 ]
 
 
+def is_produce(frame: AnyBytes) -> bool:
+    """Say whether a frame holds a Produce request."""
+    return bytes(frame[:2]) == b"\0\0"
+
+
 def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
     """Begin with a request, and return what gives its answer once those before it are sent; None if none is wanted.
 

@@ -1,0 +1,187 @@
+"""Appends to one partition through a broker in memory: what clients are told is what the log holds."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import gevent
+import pytest
+
+from kafka2011.errors import BrokerConnectionError
+from kafka2011.gateway.appends import Append, Appender
+from kafka2011.gateway.numbering.partition_index import PartitionIndex
+from kafka2011.gateway.partition_log import PartitionLog
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.records.batches import open_batches
+from kafka2011.gateway.records.found import Origin
+from kafka2011.gateway.records.wrappers import wrappers_of
+from kafka2011.gateway.tail import BrokerTail
+from kafka2011.message.message_set import MessageSet
+from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.record_batches import Record, batch_of, read_batch
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEADLINE_S = 20.0
+TOPIC_ID = uuid.UUID(int=7)
+
+
+class Partition:
+    """A partition in service, and what is sent to it."""
+
+    def __init__(self) -> None:
+        self.broker = BrokerInMemory()
+        links: Any = self.broker
+        self.is_claimed = True
+        self.log = PartitionLog(TopicPartition("views", 0, 0), 3, TOPIC_ID, lambda: links, self._new_index, 1024 * 1024)
+        self.tail = BrokerTail(links)
+        self.appender = Appender(self.log, links, self.tail, lambda: self.is_claimed, DEADLINE_S)
+
+    def _new_index(self, log: PartitionLog) -> PartitionIndex:
+        steps = Steps()
+        return PartitionIndex(log, log.find_pieces, ToyFile(steps), ToyAnchors(steps))
+
+    def send(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1), set_bytes: int = 1 << 18) -> Append:
+        """Begin to append records of these values."""
+        (batch,) = open_batches(batch_of([Record(value) for value in values], producer=producer), 1 << 20)
+        append = Append(
+            [*wrappers_of(batch, TOPIC_ID.bytes, 3, lambda: os.urandom(8), set_bytes)],
+            batch=Origin(*producer, len(values), os.urandom(8)) if producer[0] >= 0 else None,
+        )
+        self.appender.append(append)
+        return append
+
+    def sent(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> tuple[ErrorCode, int]:
+        """Append, and return what the client is told."""
+        return told(self.send(*values, producer=producer))
+
+    def values(self) -> dict[int, bytes | None]:
+        """Return what a client reads, by number."""
+        found: dict[int, bytes | None] = {}
+        number = 0
+        while records := self.log.records(number, 1 << 20):
+            for data in batches_in(records):
+                batch = read_batch(data)
+                found |= {batch.base_offset + at: record.value for at, record in enumerate(batch.records)}
+                number = batch.base_offset + batch.last_delta + 1
+        return found
+
+
+def batches_in(records: bytes) -> Iterator[bytes]:
+    while records:
+        size = 12 + int.from_bytes(records[8:12], "big")
+        yield records[:size]
+        records = records[size:]
+
+
+def told(append: Append) -> tuple[ErrorCode, int]:
+    assert append.done.wait(DEADLINE_S), "not answered in time"
+    return append.error, append.first_number
+
+
+@pytest.fixture
+def partition() -> Iterator[Partition]:
+    made = Partition()
+    yield made
+    made.tail.stop()
+
+
+def test_the_number_is_that_of_the_first_record_behind_what_others_have_appended(partition: Partition) -> None:
+    partition.broker.append(bytes(MessageSet([b"2011", b"again"])))
+
+    assert partition.sent(b"one", b"two") == (ErrorCode.NONE, 2)
+    assert partition.sent(b"three") == (ErrorCode.NONE, 4)
+    assert partition.values() == {0: b"2011", 1: b"again", 2: b"one", 3: b"two", 4: b"three"}
+
+
+def test_what_is_not_readable_is_not_acknowledged(partition: Partition) -> None:
+    partition.broker.is_flushing = False
+    append = partition.send(b"one")
+    while not partition.broker.appends:
+        gevent.sleep(0)
+    gevent.sleep(0)
+    assert not append.done.is_set()
+
+    partition.broker.is_flushing = True
+    partition.broker.flush()
+    assert told(append) == (ErrorCode.NONE, 0)
+
+
+def test_what_a_crash_has_cut_is_sent_again(partition: Partition) -> None:
+    partition.broker.is_flushing = False
+    append = partition.send(b"one")
+    while not partition.broker.appends:
+        gevent.sleep(0)
+    partition.broker.is_flushing = True
+    partition.broker.crash()
+
+    assert told(append) == (ErrorCode.NONE, 0)
+    assert partition.values() == {0: b"one"}
+
+
+def test_what_was_stored_although_the_connection_was_lost_counts_once(partition: Partition) -> None:
+    def fail_once() -> None:
+        partition.broker.after_append = lambda: None
+        raise BrokerConnectionError("the connection was lost after the append")
+
+    partition.broker.after_append = fail_once
+    assert partition.sent(b"one") == (ErrorCode.NONE, 0)
+    assert partition.sent(b"two")[0] is ErrorCode.NONE
+    assert list(partition.values().values()) == [b"one", b"two"]
+
+
+def test_a_repeat_of_an_idempotent_producer_is_answered_with_the_first_number(partition: Partition) -> None:
+    assert partition.sent(b"a", b"b", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NONE, 2)
+    appends = len(partition.broker.appends)
+
+    assert partition.sent(b"a", b"b", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    assert len(partition.broker.appends) == appends
+    assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+
+
+def test_batches_that_are_sent_before_the_first_is_answered_keep_their_order(partition: Partition) -> None:
+    appends = [partition.send(b"%d" % number, producer=(9, 0, number)) for number in range(20)]
+    repeat = partition.send(b"19", producer=(9, 0, 19))
+
+    assert [told(append) for append in appends] == [(ErrorCode.NONE, number) for number in range(20)]
+    assert told(repeat) == (ErrorCode.NONE, 19)
+    assert list(partition.values().values()) == [b"%d" % number for number in range(20)]
+
+
+def test_of_a_batch_that_was_cut_in_two_only_the_rest_is_appended(partition: Partition) -> None:
+    values = [b"%d" % number * 400 for number in range(4)]
+    first = partition.send(*values, producer=(9, 0, 0), set_bytes=1000)
+    del first.sets[1:]  # as if a crash had kept only that
+    first.batch = first.sets[0][1]
+    assert told(first) == (ErrorCode.NONE, 0)
+    stored = first.sets[0][1]
+    assert stored is not None
+    assert 0 < stored.records < len(values)
+
+    again = partition.send(*values, producer=(9, 0, 0), set_bytes=1000)
+    assert told(again) == (ErrorCode.NONE, -1)
+    assert list(partition.values().values()) == values
+
+
+def test_without_a_claim_nothing_is_sent(partition: Partition) -> None:
+    partition.is_claimed = False
+    assert partition.sent(b"one") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert partition.broker.appends == []
+
+
+def test_a_log_that_was_replaced_goes_on_above_all_numbers(partition: Partition) -> None:
+    for number in range(3):
+        assert partition.sent(b"old") == (ErrorCode.NONE, number)
+    partition.broker.data = b""
+    partition.broker.crash()
+
+    error, number = partition.sent(b"new")
+    assert error is ErrorCode.NONE
+    assert number > 2
+    assert partition.log.index().log_start().number > 2
