@@ -28,11 +28,11 @@ RUN set -eu; \
     python3 -m venv /opt/pip; \
     python3 -m venv --without-pip /opt/kafka2011; \
     python3 -c 'import tomllib; found = tomllib.load(open("/wheels/pyproject.toml", "rb"))["project"]; \
-print(*found["dependencies"], *found["optional-dependencies"]["metrics"], *found["optional-dependencies"]["ui"], sep="\n")' \
+print(*found["dependencies"], *(package for extra in ("gateway", "metrics", "ui") for package in found["optional-dependencies"][extra]), sep="\n")' \
         >/tmp/requirements.txt; \
     /opt/pip/bin/pip --python /opt/kafka2011/bin/python --disable-pip-version-check --no-cache-dir \
         install --quiet --requirement /tmp/requirements.txt; \
-    /opt/kafka2011/bin/python -c 'import crcmod._crcfunext, cramjam, prometheus_client, uvicorn'
+    /opt/kafka2011/bin/python -c 'import crc32c, crcmod._crcfunext, cramjam, prometheus_client, uvicorn'
 COPY LICENSE README.md pyproject.toml setup.py build/projec[t] /source/
 COPY scripts/sources.sh /source/scripts/
 COPY zk /source/zk

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export FILE SERVICES
 
 PYTHON := .venv/bin/python
-PROFILES := demo grow tools balancer pipeline replicated secure monitoring ui # of docker-compose.yml
+PROFILES := demo gateway grow tools balancer pipeline replicated secure monitoring ui # of docker-compose.yml
 
 .PHONY: help
 help: ## show this list

@@ -105,7 +105,8 @@ flock "$lock"
 [ -d "$DIRECTORY" ] || ensure_compiler "$python"
 # pip's cache may hold a crcmod that was made without a compiler.
 wanted=$(requirements build-system requires && requirements project dependencies &&
-    requirements project optional-dependencies metrics && requirements project optional-dependencies ui)
+    requirements project optional-dependencies gateway &&
+        requirements project optional-dependencies metrics && requirements project optional-dependencies ui)
 fill "$DIRECTORY" "$wanted" --no-cache-dir
 if ! "$python" -m zipfile --list "$DIRECTORY"/crcmod-*.whl | grep '\.so ' >/dev/null; then
     rm -rf "$DIRECTORY"
