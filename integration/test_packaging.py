@@ -122,6 +122,7 @@ def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
         "broker/connections/_send",
         "message/_runs",
         "events/_encode",
+        "gateway/records/_records",
         "producer/_append",
         "warehouse/rows/_columns",
         "wire/_exchange",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 240
 SEED = "2011"
-NEEDS_C = {"responses", "sets", "events"}
+NEEDS_C = {"responses", "sets", "events", "records"}
 
 
 @pytest.mark.slow

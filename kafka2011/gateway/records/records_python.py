@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from kafka2011.message.header import AnyBytes
 
-DESCRIPTION = "records in Python"
-
 _MAX_INT32 = 2**31 - 1
 _INT32 = struct.Struct(">i")
 _COUNTS_AND_TIMES = struct.Struct(">iqq")

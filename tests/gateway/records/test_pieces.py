@@ -177,6 +177,7 @@ def test_a_wrapper_that_lies_is_refused() -> None:
         payload[:count_at] + struct.pack(">i", 4) + payload[count_at + 4 :],
         payload[:-4] + b"\xff\xff\xff\x7f",
         payload[:-4] + b"\1\0\0\0",
+        payload[:-4] + bytes([payload[-4] + 5]) + payload[-3:],
         payload.replace(b"\x06key", b"\x08key"),
         payload[:-30] + payload[-8:],
     ):
