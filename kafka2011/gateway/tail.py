@@ -72,7 +72,9 @@ class BrokerTail:
     def _run(self) -> None:
         while True:
             now_s = time.monotonic()
-            self._logs = {log: None for log in self._logs if log.wanted_until_s > now_s}
+            for log in [log for log in self._logs if log.wanted_until_s <= now_s]:
+                log.is_current = False
+                del self._logs[log]
             if not self._logs:
                 self._wanted.clear()
                 self._wanted.wait()

@@ -86,6 +86,7 @@ def _at(served: Served, timestamp: int) -> Body:
 def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:
     """Wait until the end of a log is known; False if that takes too long, or the broker is away."""
     ends_s = time.monotonic() + timeout_s
+    served.want()  # if nobody has followed it lately, nothing is known of its end
     while not served.log.is_current and not served.log.fault:
         changes = served.log.changes
         served.want()

@@ -1,0 +1,88 @@
+"""Following the ends of logs, as long as they are wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gevent
+import pytest
+
+from kafka2011.gateway.numbering.partition_index import PartitionIndex
+from kafka2011.gateway.partition_log import PartitionLog
+from kafka2011.gateway.requests.offsets import await_current
+from kafka2011.gateway.tail import BrokerTail
+from kafka2011.message.message_set import MessageSet
+from tests.gateway.test_appends import TOPIC_ID
+from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
+from tests.support.broker_in_memory import BrokerInMemory
+from zk.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEADLINE_S = 20.0
+
+
+class Followed:
+    """A log that is followed: what `await_current` needs of a partition in service."""
+
+    def __init__(self) -> None:
+        self.broker = BrokerInMemory()
+        links: Any = self.broker
+        self.log = PartitionLog(TopicPartition("views", 0, 0), 0, TOPIC_ID, lambda: links, self._new_index, 1024 * 1024)
+        self.tail = BrokerTail(links)
+
+    def _new_index(self, log: PartitionLog) -> PartitionIndex:
+        steps = Steps()
+        return PartitionIndex(log, log.find_pieces, ToyFile(steps), ToyAnchors(steps))
+
+    def want(self) -> None:
+        self.tail.want(self.log)
+
+    def end(self) -> int:
+        followed: Any = self
+        assert await_current(followed, DEADLINE_S)
+        return self.log.index().end.number
+
+
+@pytest.fixture
+def followed() -> Iterator[Followed]:
+    made = Followed()
+    yield made
+    made.tail.stop()
+
+
+def appended(followed: Followed, messages: int) -> None:
+    followed.broker.append(bytes(MessageSet([b"one"] * messages)))
+
+
+def test_the_end_is_known_once_all_is_read(followed: Followed) -> None:
+    appended(followed, 10)
+    assert followed.end() == 10
+    appended(followed, 5)
+    with gevent.Timeout(DEADLINE_S):
+        while followed.log.index().end.number < 15:
+            followed.log.changes.wait(0.1)
+
+
+def test_the_end_of_a_log_that_nobody_has_followed_is_looked_up_again(followed: Followed) -> None:
+    assert followed.end() == 0
+    followed.log.wanted_until_s = 0.0
+    appended(followed, 1)  # which ends the wait, and then nobody wants more
+    with gevent.Timeout(DEADLINE_S):
+        while followed.log.is_current:
+            gevent.sleep(0)
+    appended(followed, 2)
+
+    assert followed.end() == 3
+
+
+def test_an_outage_is_told_and_over_when_the_broker_answers(followed: Followed) -> None:
+    assert followed.end() == 0
+    followed.broker.crash()
+    appended(followed, 3)
+    with gevent.Timeout(DEADLINE_S):
+        while followed.log.index().end.number < 3 or not followed.log.is_current:
+            followed.want()
+            followed.log.changes.wait(0.1)
+    assert followed.end() == 3
