@@ -58,7 +58,7 @@ def read(cluster: LocalCluster, topic: str, number: int, start: int = confluent_
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_confluent_kafka_reads_what_it_produced(cluster: LocalCluster, topic: str, codec: str) -> None:
-    records = [
+    records: list[dict[str, Any]] = [
         {"value": b"plain"},
         {"value": b"keyed", "key": b"k", "timestamp": 1_700_000_000_123},
         {"value": None, "key": b"deleted"},
