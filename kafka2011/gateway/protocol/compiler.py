@@ -1,10 +1,10 @@
-"""Makes a reader and a writer of a table for one version: Python source, compiled once.
+"""Compiles a table, for one version, into a function that reads a struct and one that writes it.
 
-Fields of fixed size that follow each other are read and written by one call of `struct`, and nothing is looked up in
-a table while a message passes. That makes the source several times faster than a walk through the tables.
+The functions are made as Python source. They look nothing up in a table, and one call of `struct` reads or writes all
+fields of fixed size that follow each other. So they are several times faster than a walk through the table.
 
-A reader trusts nothing: each length is compared with the bytes that are left before anything is made of it, and all
-arrays of a request together have at most MOST_ELEMENTS elements. Without that, a frame of empty structs would take a
+A reader trusts no length: it compares each one with the bytes that are left before it allocates anything. All arrays
+of a request together have at most MOST_ELEMENTS elements, because a frame of empty structs would otherwise take a
 hundred times its size in memory.
 """
 
@@ -173,7 +173,7 @@ class _ReaderSource(_Source):
         element = field._replace(is_array=False, is_nullable=False)
         smallest = _smallest(element, self._version, is_flexible=self._is_flexible)
         self.add("room -= length", f"if room < 0 or {smallest} * length > size - at:")
-        self.add(f"    raise too_short({field.name!r}, at)")
+        self.add(f"    raise too_many({field.name!r}, length, at)")
         if _is_fixed(element):
             code = _FIXED[field.kind]
             self.add(f"{name} = list(struct.unpack_from(f'>{{length}}{code}', data, at))", f"at += {smallest} * length")

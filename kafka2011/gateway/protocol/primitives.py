@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     """Some bytes of a response; all parts follow each other."""
 
 LONGEST_STRING = 0x7FFF
+MOST_TAGS = 32
+"""Optional fields of one struct; Kafka has five at most. Skipping millions would keep all other clients waiting."""
 JOINED_BYTES = 4096
-"""Records up to this size are copied to what surrounds them: a system call for each part costs more."""
+"""Records up to this size are copied to the bytes around them: a part of its own costs more than the copy."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -41,8 +43,8 @@ def read_varint(data: AnyBytes, at: int) -> tuple[int, int]:
 def skip_tags(data: AnyBytes, at: int, size: int) -> int:
     """Return where the optional fields of a struct end. Raises MalformedRequestError, IndexError."""
     count, at = read_varint(data, at)
-    if 2 * count > size - at:
-        raise too_short("optional fields", at)
+    if count > MOST_TAGS:
+        raise too_many("optional fields", count, at)
     for _ in range(count):
         _, at = read_varint(data, at)
         length, at = read_varint(data, at)
@@ -53,8 +55,15 @@ def skip_tags(data: AnyBytes, at: int, size: int) -> int:
 
 
 def too_short(name: str, at: int) -> MalformedRequestError:
-    """Make the error of a field that claims more bytes, or elements, than a request has."""
-    return MalformedRequestError(f"{name} claims more than the request has, at byte {at}")
+    """Make the error of a field that claims more bytes than a request has."""
+    return MalformedRequestError(f"{name} claims more bytes than the request has, at byte {at}")
+
+
+def too_many(name: str, length: int, at: int) -> MalformedRequestError:
+    """Make the error of an array that is too long for the bytes that are left, or for any request."""
+    return MalformedRequestError(
+        f"{name} claims {length} elements, more than a request of this size may have, at byte {at}"
+    )
 
 
 def too_long(name: str, at: int) -> MalformedRequestError:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from tests.fuzz.driver import Target
 
-MODULES = ("requests", "responses", "sets", "events", "texts", "connections", "records")
+MODULES = ("requests", "responses", "sets", "events", "texts", "connections", "records", "gateway")
 IN_C = ("runs", "received", "peers", "sending", "columns", "checks", "batches", "pieces")
 """Those whose cases C sees too: they are run under the compiler's sanitizers as well."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from kafka2011.gateway.protocol.frames import TABLES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafka2011.gateway.protocol.compiler import Writer
     from kafka2011.gateway.protocol.primitives import Part
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -21,9 +23,13 @@ _LATEST_MS = 1 << 41
 _TEXTS = ("", "clicks", "größe", "x" * 126, "y" * 127, "z" * 20_000)
 
 
+EVERY = {api: tables.versions for api, tables in TABLES.items()}
+"""All requests, those of groups too, as if they were offered."""
+
+
 def every_version() -> list[tuple[Api, int]]:
     """Return each request that can be read, in each version."""
-    return [(api, version) for api, tables in TABLES.items() for version in tables.versions]
+    return [(api, version) for api, versions in EVERY.items() for version in versions]
 
 
 def random_body(fields: tuple[MessageField, ...], version: int, draw: Random) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def request_frame(tables: ApiTables, version: int, body: dict[str, Any], client_
     out = bytearray(struct.pack(">hhih", tables.api, version, 77, len(client_id)) + client_id.encode())
     out += bytes(is_flexible)
     parts: list[Part] = []
-    parts.append(compile_writer(tables.request, version, is_flexible=is_flexible)(body, out, parts))
+    parts.append(_writer(tables.api, version)(body, out, parts))
     return b"".join(parts)
 
 
@@ -47,6 +53,12 @@ def sample_frames(seed: int) -> Iterator[bytes]:
     for api, version in every_version():
         tables = TABLES[api]
         yield request_frame(tables, version, random_body(tables.request, version, draw))
+
+
+@cache
+def _writer(api: Api, version: int) -> Writer:
+    tables = TABLES[api]
+    return compile_writer(tables.request, version, is_flexible=tables.is_flexible(version))
 
 
 def _value(field: MessageField, version: int, draw: Random) -> Any:
