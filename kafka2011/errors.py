@@ -145,6 +145,7 @@ class ErrorCodes:
 EXTRA_OF = {
     **dict.fromkeys(("avro", "fastavro", "jinja2", "matplotlib", "numpy", "psutil"), "pipeline"),
     **dict.fromkeys(("pyspark", "py4j", "pyarrow", "pandas"), "spark"),
+    "crc32c": "gateway",
     "deltalake": "warehouse",
     "hdfs_native": "hdfs",
     "prometheus_client": "metrics",
