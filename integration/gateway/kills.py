@@ -25,6 +25,8 @@ import confluent_kafka
 
 from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
 from kafka2011.local_cluster import LocalCluster
+from zk.connecting import connect
+from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,13 +144,16 @@ def harm(cluster: LocalCluster, account: Account, rng: random.Random) -> None:
 
 def check(cluster: LocalCluster, account: Account) -> None:
     """Read everything, as today's clients and as 0.7 do, and note what is wrong."""
-    for partition, broker in cluster.brokers.items():
+    with connect(cluster.zk_connect) as client:
+        numbers = GatewayRegistry(client).lists([TOPIC])[TOPIC].partitions
+    for partition, where in enumerate(numbers):
+        broker = cluster.brokers[where.broker_id]
         read = _read_today(cluster, partition)
         _check_partition(account, partition, read)
         with SimpleConsumer(broker.host, broker.port) as consumer:
             stored = set(_stored(consumer))
-        of_07 = {value for value in account.confirmed_07 if value.startswith(b"2011-%d-" % partition)}
-        today = {value for value, (where, _) in account.offsets.items() if where == partition}
+        of_07 = {value for value in account.confirmed_07 if value.startswith(b"2011-%d-" % where.broker_id)}
+        today = {value for value, (number, _) in account.offsets.items() if number == partition}
         for what, lacking in {
             "0.7's bytes lack": (of_07 | today) - stored,
             "today's clients do not read": (of_07 | today) - {value for _, value in read},

@@ -137,6 +137,7 @@ class Appender:
     def _round(self) -> None:
         appends: list[Append] = []
         size = 0
+        self._settle()
         while self._waiting and (not appends or size + self._waiting[0].size <= ROUND_BYTES):
             append = self._waiting.popleft()
             size += append.size
@@ -157,6 +158,9 @@ class Appender:
         except (KafkaError, OSError) as error:
             logger.info("%s cannot be appended to: %s", self._log.where, error)
             append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
+            return False
+        if append.batch is not None and not self._log.is_current:
+            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)  # its sequence may be in what has not been read yet
             return False
         if append.batch is not None and not self._is_new(append, states.check(append.batch), append.batch):
             return False

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import struct
 from collections import OrderedDict, deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
 from kafka2011.errors import KafkaError, OffsetOutOfRangeError
 from kafka2011.gateway.records.encoding import encode_piece
+from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind
 from kafka2011.gateway.records.pieces import find_pieces
 from kafka2011.wire.protocol import EARLIEST
@@ -106,7 +109,14 @@ class PartitionLog:
 
     def find_pieces(self, data: bytes, position: int) -> tuple[list[Piece], int]:
         """Divide bytes into pieces; see `records.pieces`."""
-        return find_pieces(data, position, self.topic_id.bytes, self.number)
+        return find_pieces(
+            data,
+            position,
+            self.topic_id.bytes,
+            self.number,
+            max_length=self._max_message_bytes,
+            pause=partial(gevent.sleep, 0),
+        )
 
     # The index
 
@@ -265,18 +275,42 @@ class PartitionLog:
         size = 0
         next_number, next_position = chunk.end_number, chunk.pieces[-1].piece.end
         for piece, first_number, is_repeat in chunk.pieces:
-            if first_number + piece.numbers <= number:
+            behind = first_number + piece.numbers
+            if behind <= number:
                 continue
-            is_readable = piece.kind in {Kind.PLAIN, Kind.WRAPPER}
-            if not is_readable and not batches:
-                raise CorruptLogError(f"{self.where}: {piece.kind.value} bytes at position {piece.start}")
-            if not is_readable or (batches and size + piece.end - piece.start > max_bytes):
-                next_number, next_position = first_number, piece.start
+            next_number, next_position = first_number, piece.start
+            if batches and size >= max_bytes:
                 break
-            batch, _ = encode_piece(chunk.data, chunk.position, piece, first_number, is_repeat=is_repeat)
+            try:
+                batch, reached = self._batch(chunk, piece, first_number, number, max_bytes - size, is_repeat)
+            except (CorruptLogError, InvalidRecordsError):
+                if not batches:
+                    raise
+                break
             batches.append(batch)
             size += len(batch)
-        self._hints[next_number] = next_position
+            if reached < behind:  # the place where it goes on is within a piece
+                next_number = -1
+                break
+            next_number, next_position = behind, piece.end
+        if next_number >= 0:
+            self._hints[next_number] = next_position
         if len(self._hints) > HINTS:
             self._hints.popitem(last=False)
         return b"".join(batches)
+
+    def _batch(
+        self, chunk: NumberedBytes, piece: Piece, first_number: int, number: int, max_bytes: int, is_repeat: bool
+    ) -> tuple[bytes, int]:
+        """Return the batch of a piece from a number on, and the number after it. Raises CorruptLogError."""
+        if piece.kind not in {Kind.PLAIN, Kind.WRAPPER}:
+            raise CorruptLogError(f"{self.where}: {piece.kind.value} bytes at position {piece.start}")
+        return encode_piece(
+            chunk.data,
+            chunk.position,
+            piece,
+            first_number,
+            skip=max(number - first_number, 0),
+            max_bytes=max(max_bytes, 1),
+            is_repeat=is_repeat,
+        )

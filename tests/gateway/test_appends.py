@@ -36,15 +36,23 @@ class Partition:
 
     def __init__(self) -> None:
         self.broker = BrokerInMemory()
-        links: Any = self.broker
         self.is_claimed = True
+        self.file, self.anchors = ToyFile(Steps()), ToyAnchors(Steps())
+        self.start()
+
+    def start(self) -> None:
+        links: Any = self.broker
         self.log = PartitionLog(TopicPartition("views", 0, 0), 3, TOPIC_ID, lambda: links, self._new_index, 1024 * 1024)
         self.tail = BrokerTail(links)
         self.appender = Appender(self.log, links, self.tail, lambda: self.is_claimed, DEADLINE_S)
 
     def _new_index(self, log: PartitionLog) -> PartitionIndex:
-        steps = Steps()
-        return PartitionIndex(log, log.find_pieces, ToyFile(steps), ToyAnchors(steps))
+        return PartitionIndex(log, log.find_pieces, self.file, self.anchors)
+
+    def restart(self) -> None:
+        """Begin again with what was stored."""
+        self.tail.stop()
+        self.start()
 
     def send(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1), set_bytes: int = 1 << 18) -> Append:
         """Begin to append records of these values."""
@@ -185,3 +193,13 @@ def test_a_log_that_was_replaced_goes_on_above_all_numbers(partition: Partition)
     assert error is ErrorCode.NONE
     assert number > 2
     assert partition.log.index().log_start().number > 2
+
+
+def test_a_batch_that_was_stored_before_a_restart_is_not_appended_again(partition: Partition) -> None:
+    assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
+    partition.restart()
+
+    assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
+    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NONE, 2)
+    assert len(partition.broker.appends) == 3

@@ -8,7 +8,7 @@ from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import OFFERED, read_request, write_response
-from kafka2011.gateway.requests import administration, fetching, metadata, offsets, producing
+from kafka2011.gateway.requests import administration, fetching, groups, metadata, offsets, producing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,12 @@ HANDLERS: dict[Api, Handler] = {
     Api.LIST_OFFSETS: offsets.list_offsets,
     Api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
     Api.FIND_COORDINATOR: _find_coordinator,
+    Api.JOIN_GROUP: groups.refuse_member,
+    Api.SYNC_GROUP: groups.refuse_member,
+    Api.HEARTBEAT: groups.refuse_member,
+    Api.LEAVE_GROUP: groups.refuse_member,
+    Api.OFFSET_COMMIT: groups.refuse_commit,
+    Api.OFFSET_FETCH: groups.offset_fetch,
     Api.INIT_PRODUCER_ID: producing.init_producer_id,
     Api.CREATE_TOPICS: administration.create_topics,
     Api.DELETE_TOPICS: administration.delete_topics,
