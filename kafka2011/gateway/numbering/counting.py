@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.gateway.numbering.boundaries import NUMBERS_A_BYTE, Boundary, Numbered
+from kafka2011.gateway.numbering.boundaries import Boundary, Numbered
 from kafka2011.gateway.records.errors import LostBoundaryError
 from kafka2011.gateway.records.found import Kind, Piece
 from zk.errors import KafkaError
@@ -68,8 +68,6 @@ def count_between(pieces: list[Piece], start: Boundary, stop: Boundary) -> list[
             raise DisagreementError(start, stop)
         return numbered
     front, back = pieces[: damaged[0]], pieces[damaged[-1] + 1 :]
-    if stop.number - start.number == NUMBERS_A_BYTE * (stop.position - start.position):
-        back = []  # once, all of it was damaged: its numbers are not those of the messages before its end
     region_start = front[-1].end if front else start.position
     region_end = back[0].start if back else stop.position
     numbers = stop.number - start.number - sum(piece.numbers for piece in (*front, *back))

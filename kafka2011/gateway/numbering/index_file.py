@@ -88,9 +88,11 @@ class IndexDirectory:
         entries.positions, entries.numbers = numbers[0::2], numbers[1::2]
         start, end = Boundary(*map(int, document["start"])), Boundary(*map(int, document["end"]))
         entries.drop_before(start.position)
-        tail, ahead = Tail.of(document["tail"]), tuple(Boundary(*map(int, place)) for place in document["ahead"])
-        reserved, senders = int(document["reserved"]), document["senders"]
-        return Stored(self._generation, reserved, start, end, tail, ahead, senders, entries)
+        ahead, anchored = (
+            tuple(Boundary(*map(int, place)) for place in document[key]) for key in ("ahead", "anchored")
+        )
+        tail, reserved, senders = Tail.of(document["tail"]), int(document["reserved"]), document["senders"]
+        return Stored(self._generation, reserved, start, end, tail, ahead, anchored, senders, entries)
 
     def store(self, stored: Stored) -> None:
         """Keep an index, so that it survives a power cut; a crash leaves it or the one before."""
@@ -116,6 +118,7 @@ class IndexDirectory:
             "end": list(stored.end),
             "tail": stored.tail.document(),
             "ahead": [list(place) for place in stored.ahead],
+            "anchored": [list(place) for place in stored.anchored],
             "senders": stored.senders,
         }
         content = json.dumps(document, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Reads stretches of a log that were numbered before: to count their messages, and to see whether they are the same."""
+"""Numbers a log, between known places or behind the last one, and sees whether it is still the same log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import zlib
 from typing import TYPE_CHECKING
 
 from kafka2011.gateway.numbering.boundaries import Boundary, Numbered, Seal
-from kafka2011.gateway.numbering.counting import DisagreementError, find_up_to_loss
-from kafka2011.gateway.records.found import Kind
+from kafka2011.gateway.numbering.counting import (
+    DisagreementError,
+    count_between,
+    count_up,
+    find_up_to_loss,
+    stretches,
+)
+from kafka2011.gateway.records.found import Kind, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafka2011.gateway.numbering.boundaries import Tail
     from kafka2011.gateway.numbering.stores import FindPieces, LogReader
-    from kafka2011.gateway.records.found import Piece
 
 READ_BYTES = 1024 * 1024
 MOST_SEALS = 4
@@ -72,22 +77,76 @@ class LogWalk:
                 yield None
                 return
 
+    def number_on(self, end: Boundary, data: bytes, ahead: Sequence[Boundary], behind_damage: int) -> list[Numbered]:
+        """Return numbers for the pieces of data that begins where the numbering has come to, at `end`.
+
+        Places ahead are known already. What lies behind a damaged piece, with no place ahead, has at least the number
+        `behind_damage`. Raises DisagreementError, and what `find_pieces` raises if it loses the boundary at `end`.
+        """
+        known = [place for place in ahead if place.position <= end.position + len(data)]
+        numbered: list[Numbered] = []
+        for start, part, stop in stretches(end, data, known):
+            pieces = self.pieces(part, start.position)
+            if not pieces and not numbered:
+                self._find_pieces(part, start.position)  # raises if the boundary is lost here
+            if stop is None:
+                numbered += self._count_on(pieces, start, ahead[len(known) :], behind_damage)
+            else:
+                numbered += count_between(pieces, start, stop)
+        return numbered
+
+    def _count_on(
+        self, pieces: list[Piece], start: Boundary, ahead: Sequence[Boundary], behind_damage: int
+    ) -> list[Numbered]:
+        """Return numbers for pieces, up to the first damaged one if that does not take 128 numbers a byte.
+
+        It takes what the messages up to the next known place leave.
+        """
+        numbered = count_up(pieces, start.number)
+        damaged = next((index for index, piece in enumerate(pieces) if piece.kind is Kind.DAMAGED), None)
+        if damaged is None:
+            return numbered
+        piece, number, _ = numbered[damaged]
+        end = max(numbered[damaged].end.number, behind_damage)
+        if ahead:
+            place = self.number_before(piece.end, ahead[0])
+            if place.position != piece.end or place.number <= number:
+                raise DisagreementError(start, ahead[0])  # several damaged messages: what lies between has no number
+            end = place.number
+        if end == numbered[damaged].end.number:
+            return numbered
+        return [*numbered[:damaged], Numbered(piece._replace(numbers=end - number), number)]
+
+    def number_again(self, start: Boundary, data: bytes, stop: Boundary | None, after: Boundary) -> list[Numbered]:
+        """Return numbers for data between known places; without a `stop`, it goes on up to `after`."""
+        pieces = self.pieces(data, start.position)
+        if stop is None:
+            if all(piece.kind is not Kind.DAMAGED for piece in pieces):
+                return count_up(pieces, start.number)
+            stop = after
+            data += self.read(start.position + len(data), stop.position)
+            pieces = self.pieces(data, start.position)
+        try:
+            return count_between(pieces, start, stop)
+        except DisagreementError:
+            numbers = stop.number - start.number
+            return [Numbered(Piece(Kind.DAMAGED, start.position, stop.position, numbers), start.number)]
+
     def is_changed(self, tail: Tail) -> bool:
         """Say whether the log is another one than that which was numbered up to a tail, or is shorter now."""
         if self._log.latest() < tail.position:
             return True
         earliest = self._log.earliest()
-        states = [self._is_same(seal) for seal in tail.seals if seal.start >= earliest]
-        return False in states or (bool(states) and True not in states)
+        return any(self._is_other(seal) for seal in tail.seals if seal.start >= earliest)
 
-    def _is_same(self, seal: Seal) -> bool | None:
-        """Say whether sealed bytes are the same; None if some of them are damaged, and all boundaries are in place."""
+    def _is_other(self, seal: Seal) -> bool:
+        """Say whether other bytes are there now; those with damaged messages and all boundaries in place are none."""
         data = self.read(seal.start, seal.end)
         if zlib.crc32(data) == seal.checksum:
-            return True
+            return False
         pieces = self.pieces(data, seal.start)
         is_aligned = bool(pieces) and pieces[-1].end == seal.end
-        return None if is_aligned and any(piece.kind is Kind.DAMAGED for piece in pieces) else False
+        return not is_aligned or all(piece.kind is not Kind.DAMAGED for piece in pieces)
 
 
 def sealed(

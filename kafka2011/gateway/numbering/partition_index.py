@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka2011.gateway.numbering.boundaries import NUMBERS_A_BYTE, Boundary, Numbered, Tail
-from kafka2011.gateway.numbering.counting import DisagreementError, count_between, count_up, stretches
+from kafka2011.gateway.numbering.counting import DisagreementError, stretches
 from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.gateway.numbering.log_walk import LogWalk, sealed
 from kafka2011.gateway.numbering.senders import Senders
 from kafka2011.gateway.numbering.stores import AnchorState, Stored
-from kafka2011.gateway.records.found import Kind, Piece
+from kafka2011.gateway.records.found import Kind
 from zk.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class PartitionIndex:
         spacing: Spacing = DEFAULT_SPACING,
     ) -> None:
         self._log = log
-        self._find_pieces = find_pieces
         self._file = file
         self._anchors = anchors
         self._spacing = spacing
@@ -125,29 +124,28 @@ class PartitionIndex:
         self._reserved = max(known.reserved if known else 0 for known in (stored, anchored))
         if stored is not None and anchored is not None and anchored.generation < stored.generation:
             anchored = None
-        places = sorted({*anchored.places, anchored.tail.place}) if anchored else []
+        places = {*anchored.places, anchored.tail.place} if anchored else set()
         self._senders.forget()
-        self._begin_at(places[0] if places else Boundary(0, 0))
-        self._generation = anchored.generation if anchored else 0
+        self._begin_at(min(places, default=Boundary(0, 0)))
         if anchored is not None:
+            self._generation, self._tail = anchored.generation, anchored.tail
             self._anchored = sorted(anchored.places) or self._anchored
-            self._tail = anchored.tail
-        elif stored is not None:
-            self._anchored = [stored.start]
         if stored is not None:
-            self._take_over(stored)
-            places = sorted({*places, *stored.ahead, stored.tail.place})
-        self._ahead = [place for place in places if place.position > self._end.position]
-        is_whole = stored is not None and anchored is not None and stored.reserved == anchored.reserved
+            self._take_over(stored, self._anchored if anchored else [])
+            places.update(stored.ahead, stored.anchored, [stored.tail.place])
+        self._ahead = sorted(place for place in places if place.position > self._end.position)
+        is_anchored = anchored is not None and self._anchored == sorted(anchored.places)
+        is_whole = stored is not None and anchored is not None and stored.reserved == anchored.reserved and is_anchored
         if self.check() and not is_whole:
             self._persist()
         self._seen_end = self._log.latest()
 
-    def _take_over(self, stored: Stored) -> None:
+    def _take_over(self, stored: Stored, anchored: list[Boundary]) -> None:
         self._generation = stored.generation
         self._entries, self._start, self._end = stored.entries, stored.start, stored.end
         self._recent = Entries([stored.end])
         self._senders.load(stored.senders)
+        self._anchored = sorted({*stored.anchored, *anchored})
         if stored.tail.position >= self._tail.position:
             self._tail = stored.tail
 
@@ -184,12 +182,12 @@ class PartitionIndex:
         self._entries.drop_before(place.position)
         self._recent.drop_before(place.position)
         self._anchored = [place, *(known for known in self._anchored if known.position > place.position)]
-        self._is_due = True
         if place.position >= self._end.position:
             self._go_to(place)
         if place.position > self._tail.position:  # a jump: nobody knows how many messages were removed
             self._tail = Tail(*place)
-            self._persist()
+        self._is_due = True
+        self._persist()
 
     def _go_to(self, place: Boundary) -> None:
         """Go on at a known place."""
@@ -221,15 +219,26 @@ class PartitionIndex:
             raise DisagreementError(before, after)
         return place
 
-    def store(self) -> None:
-        """Keep in the file what was taken; otherwise that is done from time to time, and read again after a restart."""
-        if self._unstored_bytes:
-            self._file.store(self._stored(self._reserved))
-            self._unstored_bytes = 0
+    def persist(self) -> None:
+        """Keep what was taken, in the file and in ZooKeeper: before the process ends or another one takes over.
+
+        Otherwise that is done from time to time, and what came since is counted again.
+        """
+        if self._unstored_bytes or self._is_due:
+            self._persist()
 
     def _stored(self, reserved: int) -> Stored:
-        ahead, senders = tuple(self._ahead), self._senders.document()
-        return Stored(self._generation, reserved, self._start, self._end, self._tail, ahead, senders, self._entries)
+        return Stored(
+            self._generation,
+            reserved,
+            self._start,
+            self._end,
+            self._tail,
+            tuple(self._ahead),
+            tuple(self._anchored),
+            self._senders.document(),
+            self._entries,
+        )
 
     def _persist(self, end_number: int = 0) -> None:
         """Keep everything in ZooKeeper and in the file, and reserve numbers up to one if they are used up."""
@@ -265,10 +274,13 @@ class PartitionIndex:
         if self._is_due:
             self._persist()
         elif self._unstored_bytes >= self._spacing.store_bytes:
-            self.store()
+            self._file.store(self._stored(self._reserved))
+            self._unstored_bytes = 0
         position = self._end.position
         try:
-            numbered = self._number(data)
+            # A message that is found damaged while catching up may have been whole before, with seen numbers behind it.
+            behind_damage = self._reserved if self.is_catching_up else 0
+            numbered = self._walk.number_on(self._end, data, self._ahead, behind_damage)
         except DisagreementError:
             self._start_over()
             return []
@@ -287,31 +299,6 @@ class PartitionIndex:
         self._unstored_bytes += len(data)
         return numbered
 
-    def _number(self, data: bytes) -> list[Numbered]:
-        """Return numbers for data that begins at `end`, by counting and by the places ahead that are known."""
-        limit = self._end.position + len(data)
-        known = [place for place in self._ahead if place.position <= limit]
-        numbered: list[Numbered] = []
-        for start, part, stop in stretches(self._end, data, known):
-            pieces = self._walk.pieces(part, start.position)
-            if not pieces and not numbered:
-                self._find_pieces(part, start.position)  # raises if the boundary is lost here
-            numbered += self._count_on(pieces, start) if stop is None else count_between(pieces, start, stop)
-        return numbered
-
-    def _count_on(self, pieces: list[Piece], start: Boundary) -> list[Numbered]:
-        """Return numbers for pieces up to the first damaged one, which takes what the next known place leaves it."""
-        numbered = count_up(pieces, start.number)
-        damaged = next((index for index, piece in enumerate(pieces) if piece.kind is Kind.DAMAGED), None)
-        ahead = [place for place in self._ahead if place.position > start.position]
-        if damaged is None or not ahead:
-            return numbered
-        piece, number, _ = numbered[damaged]
-        place = self._walk.number_before(piece.end, ahead[0])
-        if place.position != piece.end or place.number <= number:
-            raise DisagreementError(start, ahead[0])  # several damaged messages: what lies between has no number
-        return [*numbered[:damaged], Numbered(piece._replace(numbers=place.number - number), number)]
-
     def _remember_damage(self, numbered: list[Numbered]) -> bool:
         """Know the places around damaged pieces from now on; say whether any is new.
 
@@ -319,6 +306,8 @@ class PartitionIndex:
         """
         damaged = [each for each in numbered if each.piece.kind is Kind.DAMAGED]
         places = {place for each in damaged for place in (Boundary(each.piece.start, each.first_number), each.end)}
+        if self._end in places:
+            self._entries.add(self._end)
         ahead = {place for place in places if place.position > self._end.position}
         is_new = not ahead <= set(self._ahead)
         if is_new:
@@ -367,6 +356,20 @@ class PartitionIndex:
         recent = self._recent.of_number(number)
         return max(recent or self._start, self._entries.of_number(number) or self._start, self._start)
 
+    def locate(self, position: int) -> Boundary:
+        """Return the last boundary up to a position of the log, which may be that of a segment or of a 0.7 consumer.
+
+        Before the log start, that is the log start; behind `end`, it is `end`.
+        """
+        if position >= self._end.position:
+            return self._end
+        found = [self._start, *filter(None, (self._entries.before(position), self._recent.before(position)))]
+        place = max(known for known in found)
+        if place.position >= position:
+            return place
+        ends = [each.end for each in self.numbered(place, self._walk.read(place.position, position))]
+        return max((end for end in ends if end.position <= position), default=place)
+
     def numbered(self, place: Boundary, data: bytes) -> list[Numbered]:
         """Return numbers for the whole messages of data that begins at a place of this index, up to `end`.
 
@@ -382,20 +385,7 @@ class PartitionIndex:
             known.append(self._end)
         numbered: list[Numbered] = []
         for start, part, stop in stretches(place, data, known):
-            numbered += self._number_again(start, part, stop)
+            after = self._entries.after(start.position) or self._end
+            numbered += self._walk.number_again(start, part, stop, after)
         is_repeat = self._senders.is_repeat
         return [each._replace(is_repeat=True) if is_repeat(each.piece.start) else each for each in numbered]
-
-    def _number_again(self, start: Boundary, part: bytes, stop: Boundary | None) -> list[Numbered]:
-        pieces = self._walk.pieces(part, start.position)
-        if stop is None:
-            if all(piece.kind is not Kind.DAMAGED for piece in pieces):
-                return count_up(pieces, start.number)
-            stop = self._entries.after(start.position) or self._end
-            part += self._walk.read(start.position + len(part), stop.position)
-            pieces = self._walk.pieces(part, start.position)
-        try:
-            return count_between(pieces, start, stop)
-        except DisagreementError:
-            numbers = stop.number - start.number
-            return [Numbered(Piece(Kind.DAMAGED, start.position, stop.position, numbers), start.number)]

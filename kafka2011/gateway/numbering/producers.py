@@ -28,7 +28,7 @@ class SequenceAnswer(Enum):
     IN_FLIGHT = "in flight"
     """It is being appended now."""
     OUT_OF_ORDER = "out of order"
-    """Batches before it are missing: OUT_OF_ORDER_SEQUENCE_NUMBER (45)."""
+    """Batches before it are missing, or what is known begins behind it: OUT_OF_ORDER_SEQUENCE_NUMBER (45)."""
     DUPLICATE = "duplicate"
     """It was appended so long ago that its numbers are forgotten: DUPLICATE_SEQUENCE_NUMBER (46)."""
     FENCED = "fenced"
@@ -138,13 +138,9 @@ class ProducerStates:
         nexts += [(other.first_sequence + other.records) % _SEQUENCES for other in in_flight]
         if origin.first_sequence == nexts[-1]:
             return _APPEND
-        if known is None or not known.is_behind(origin.first_sequence):
+        if known is None or not known.has(origin.first_sequence):
             return SequenceVerdict(SequenceAnswer.OUT_OF_ORDER)
         stored = min(origin.records, _distance(origin.first_sequence, known.next))
-        if not known.has(origin.first_sequence):
-            return SequenceVerdict(
-                SequenceAnswer.DUPLICATE if stored == origin.records else SequenceAnswer.OUT_OF_ORDER
-            )
         if stored < origin.records:
             return (
                 SequenceVerdict(SequenceAnswer.APPEND, stored)

@@ -61,6 +61,8 @@ class Stored(NamedTuple):
     tail: Tail
     ahead: tuple[Boundary, ...]
     """Places behind `end` that are known already."""
+    anchored: tuple[Boundary, ...]
+    """The places that ZooKeeper has to keep as well."""
     senders: dict[str, Any]
     """What `Senders` knows."""
     entries: Entries

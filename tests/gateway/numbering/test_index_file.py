@@ -15,6 +15,8 @@ from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.numbering.stores import AnchorsError, AnchorState, Stored
 from tests.models.gateway.toys import MESSAGE_BYTES, Steps, ToyAnchors, ToyLog, find_pieces, plain
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,8 @@ def stored(places: int = 3, *, generation: int = 2, entries: Entries | None = No
     entries = Entries(Boundary(100 * index, 10 * index) for index in range(places)) if entries is None else entries
     end = Boundary(100 * places, 10 * places)
     senders = {"producers": [], "marks": ["00ff"], "repeats": [5]}
-    return Stored(generation, 2**40, Boundary(0, 0), end, Tail(*end, SEALS), (Boundary(1000, 77),), senders, entries)
+    ahead, anchored = (Boundary(1000, 77),), (Boundary(0, 0), end)
+    return Stored(generation, 2**40, Boundary(0, 0), end, Tail(*end, SEALS), ahead, anchored, senders, entries)
 
 
 def places_of(loaded: Stored | None) -> list[Boundary]:
@@ -90,19 +93,18 @@ def _change_entries(directory: Path) -> None:
     (directory / "entries.1").write_bytes(data[:20] + b"x" + data[21:])
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        _tear_state,
-        _change_state,
-        _tear_entries,
-        _change_entries,
-        lambda directory: (directory / "state").unlink(),
-        lambda directory: (directory / "entries.1").unlink(),
-        lambda directory: (directory / "state").write_bytes(b""),
-    ],
-    ids=["torn state", "changed state", "torn entries", "changed entries", "no state", "no entries", "empty state"],
-)
+HARMS: dict[str, Callable[[Path], object]] = {
+    "torn state": _tear_state,
+    "changed state": _change_state,
+    "torn entries": _tear_entries,
+    "changed entries": _change_entries,
+    "no state": lambda directory: (directory / "state").unlink(),
+    "no entries": lambda directory: (directory / "entries.1").unlink(),
+    "empty state": lambda directory: (directory / "state").write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_a_torn_or_missing_file_counts_as_lost_and_a_new_one_is_begun(
     harm: Callable[[Path], object], tmp_path: Path
 ) -> None:
@@ -262,3 +264,16 @@ def test_anchors_that_are_none_are_refused() -> None:
     ):
         with pytest.raises(AnchorsError):
             AnchorState.of(text)
+
+
+DEFECTS = [
+    defect for defect in read_defects("gateway_numbering").values() if defect.shows.get("file") == "test_index_file"
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect, tmp_path: Path) -> None:
+    """The scenario passes without it, and fails with it."""
+    check: Callable[..., None] = globals()[defect.shows["noticed_by"]]
+    with planted(defect), pytest.raises(AssertionError):
+        check(*[HARMS[word] for word in defect.shows.get("with", [])], tmp_path)

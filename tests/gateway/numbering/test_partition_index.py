@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 import pytest
 
-from kafka2011.gateway.numbering.boundaries import Boundary
-from kafka2011.gateway.numbering.partition_index import PieceTooLargeError
+from kafka2011.gateway.numbering.boundaries import Boundary, Tail
+from kafka2011.gateway.numbering.partition_index import PieceTooLargeError, Spacing
 from kafka2011.gateway.records.errors import LostBoundaryError
 from kafka2011.gateway.records.found import Kind, Origin
 from tests.models.gateway.gateway import SPACING, Gateway
 from tests.models.gateway.toys import (
     MESSAGE_BYTES,
     KilledError,
-    ToyAnchors,
-    ToyFile,
     ToyLog,
     overfull,
     plain,
     wrapper,
 )
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def started(*messages: bytes, log: ToyLog | None = None) -> Gateway:
@@ -344,20 +350,18 @@ def test_a_lost_boundary_is_told_once_everything_before_it_was_taken() -> None:
 
 def test_no_number_is_given_before_it_is_reserved() -> None:
     gateway = started(*plains(0, 40))
-    gateway.log.append(*plains(40, 20))
-    gateway.steps.failing = True
-    for _ in range(20):
-        try:
+    gateway.log.append(*plains(40, 120))
+    for index in range(120):
+        gateway.steps.failing = index % 3 == 0
+        with contextlib.suppress(OSError):
             gateway.take(MESSAGE_BYTES)
-        except OSError:
-            break
-    anchored, stored = gateway.anchors.load(), gateway.file.load()
-    assert anchored is not None
-    assert stored is not None
-    assert gateway.index.end.number <= min(anchored.reserved, stored.reserved)
+        anchored, stored = gateway.anchors.load(), gateway.file.load()
+        assert anchored is not None
+        assert stored is not None
+        assert gateway.index.end.number <= min(anchored.reserved, stored.reserved)
     gateway.steps.failing = False
     gateway.read()
-    assert list(numbers_of(gateway)) == list(range(60))
+    assert list(numbers_of(gateway)) == list(range(160))
 
 
 def _life(gateway: Gateway) -> None:
@@ -404,10 +408,101 @@ def test_a_kill_at_any_step_gives_no_number_twice(lost: str) -> None:
         numbers_of(gateway)
 
 
-def test_toys_store_texts() -> None:
-    """What the model keeps is what a znode and a file can keep."""
+def test_without_the_file_numbers_begin_above_what_zookeeper_has_reserved() -> None:
+    """The last numbers that were given lie behind the last anchor, and the log was replaced."""
     gateway = started(*plains(0, 10))
-    assert isinstance(gateway.anchors, ToyAnchors)
-    assert isinstance(gateway.file, ToyFile)
-    assert gateway.anchors.text is not None
-    assert len(gateway.anchors.text) < 1000
+    gateway.index.persist()
+    gateway.log.append(*plains(10, 30))
+    gateway.read()
+    lose_file(gateway)
+    gateway.log.put_back(ToyLog())
+    gateway.log.append(*plains(100, 40))
+    gateway.restart()
+    assert min(numbers_of(gateway)) >= 50
+
+
+def test_a_repair_right_after_a_kill_moves_nothing() -> None:
+    """Nothing but the damage makes the index store anything here."""
+    gateway = Gateway(spacing=Spacing())
+    gateway.start()
+    position = gateway.log.append_damaged(wrapper(1, 3))
+    gateway.log.append(*plains(2, 20))
+    gateway.read()
+    before = numbers_of(gateway)
+    gateway.log.repair(position)
+    gateway.restart()
+    assert numbers_of(gateway).items() >= before.items()
+
+
+def test_an_old_copy_of_the_file_does_not_count_once_the_numbering_started_over() -> None:
+    gateway = started(*plains(0, 40))
+    older = gateway.file.stored, gateway.file.tail
+    gateway.log.put_back(ToyLog())
+    gateway.log.append(*plains(500, 40))
+    gateway.restart()
+    before = numbers_of(gateway)
+    gateway.file.stored, gateway.file.tail = older
+    gateway.restart()
+    assert numbers_of(gateway) == before
+    assert gateway.index.generation == 1
+
+
+def test_without_the_file_what_lies_behind_damage_gets_numbers_that_were_never_given() -> None:
+    """How many messages the damaged one held is nowhere: 128 a byte may be numbers of messages behind it."""
+    gateway = started()
+    gateway.log.append(wrapper(0, 30), wrapper(1, 9), overfull(2), *plains(3, 20))
+    gateway.read()
+    highest = gateway.index.end.number
+    gateway.anchors.text = None
+    gateway.index.open()  # stores the places that are known
+    lose_file(gateway)
+    anchored = gateway.anchors.load()
+    assert anchored is not None
+    gateway.anchors.text = anchored._replace(places=anchored.places[:1], tail=Tail(0, 0)).text()
+    gateway.log.rot(MESSAGE_BYTES)
+    gateway.seen.names.pop(31, None)
+    gateway.start()
+    numbered = gateway.index.take(gateway.log.data)
+    assert [each.first_number for each in numbered][:2] == [0, 30]
+    assert all(each.first_number >= highest for each in numbered[2:])
+
+
+def test_the_boundary_at_a_position_is_found() -> None:
+    """That of a segment, or of a 0.7 consumer's offset."""
+    gateway = started(*plains(0, 100))
+    for index in range(101):
+        assert gateway.index.locate(index * MESSAGE_BYTES) == Boundary(index * MESSAGE_BYTES, index)
+    assert gateway.index.locate(50 * MESSAGE_BYTES + 3) == Boundary(50 * MESSAGE_BYTES, 50)
+    assert gateway.index.locate(10**9) == gateway.index.end
+    gateway.log.retain_from(40 * MESSAGE_BYTES)
+    gateway.index.note_log_start(40 * MESSAGE_BYTES)
+    assert gateway.index.locate(0) == gateway.index.log_start()
+
+
+def test_what_was_persisted_is_not_counted_again() -> None:
+    """Another gateway that takes over finds the end in ZooKeeper."""
+    gateway = started(*plains(0, 40))
+    gateway.log.append(plain(40))
+    gateway.read()
+    gateway.index.persist()
+    count = gateway.steps.count
+    gateway.index.persist()
+    assert gateway.steps.count == count
+    gateway.start()
+    assert not gateway.index.is_catching_up
+    lose_file(gateway)
+    gateway.start()
+    assert gateway.index.is_catching_up
+    gateway.read()
+    assert gateway.index.end == Boundary(41 * MESSAGE_BYTES, 41)
+
+
+DEFECTS = [defect for defect in read_defects("gateway_numbering").values() if "file" not in defect.shows]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect) -> None:
+    """The scenario passes without it, and fails with it."""
+    check: Callable[..., None] = globals()[defect.shows["noticed_by"]]
+    with planted(defect), pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(*defect.shows.get("with", []))

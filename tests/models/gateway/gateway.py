@@ -28,18 +28,23 @@ class Seen:
 
     def __init__(self) -> None:
         self.names: dict[int, Name] = {}
-        self.numbers: dict[Name, int] = {}
+        self.numbers: dict[tuple[int, int, int], int] = {}
         self.highest = -1
+        self.started_over = -1
+        """The highest number when the numbering started over."""
         self.start = -1
 
-    def see(self, number: int, name: Name) -> None:
-        """See a message. It may get another number if the numbering starts over: above all that were seen."""
+    def see(self, number: int, name: Name, position: int) -> None:
+        """See a message. It may get another number if the numbering started over: above all that were seen by then.
+
+        The position is that of a wrapper, which may be in the log twice.
+        """
         if self.names.setdefault(number, name) != name:
             raise BrokenPromiseError(f"{number} is {name}, and it was {self.names[number]}")
-        known = self.numbers.get(name)
-        if known is not None and known != number and number <= self.highest:
+        known = self.numbers.get((*name, position))
+        if known is not None and known != number and not known <= self.started_over < number:
             raise BrokenPromiseError(f"{name} has {number}, and it had {known}")
-        self.numbers[name] = number
+        self.numbers[*name, position] = number
 
     def look(self, highest: int, log_start: int) -> None:
         """See the ends of the log. None goes backwards."""
@@ -51,16 +56,18 @@ class Seen:
 class Gateway:
     """One partition's log, and the gateway's process, which can be killed and started again."""
 
-    def __init__(self, log: ToyLog | None = None) -> None:
+    def __init__(self, log: ToyLog | None = None, spacing: Spacing = SPACING) -> None:
         self.log = ToyLog() if log is None else log
+        self.spacing = spacing
         self.steps = Steps()
         self.file = ToyFile(self.steps)
         self.anchors = ToyAnchors(self.steps)
         self.seen = Seen()
+        self.generation = 0
         self.index = self._new_index()
 
     def _new_index(self) -> PartitionIndex:
-        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, SPACING)
+        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, self.spacing)
 
     def start(self) -> None:
         """Start the process: a new index is opened."""
@@ -94,6 +101,8 @@ class Gateway:
         """Show pieces to clients; return the messages that they get with their numbers."""
         shown = []
         number = -1
+        if self.index.generation != self.generation:
+            self.generation, self.seen.started_over = self.index.generation, self.seen.highest
         for each in numbered:
             piece = each.piece
             if each.first_number < number:
@@ -101,9 +110,9 @@ class Gateway:
             number = each.end.number
             if piece.kind in {Kind.PLAIN, Kind.WRAPPER} and not each.is_repeat:
                 names = names_in(self.log.read(piece.start, piece.end - piece.start))
-                shown += [(each.first_number + index, name) for index, name in enumerate(names)]
-        for number, name in shown:
-            self.seen.see(number, name)
+                for number_of, name in enumerate(names, each.first_number):
+                    self.seen.see(number_of, name, piece.start if piece.kind is Kind.WRAPPER else -1)
+                    shown.append((number_of, name))
         return shown
 
     def fetch(self, number: int, max_bytes: int = 150) -> list[tuple[int, Name]]:
