@@ -137,7 +137,7 @@ def refuse_deletion(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
 
 
 def _setting(name: str, value: str) -> Body:
-    return {"name": name, "value": value, "read_only": True, "config_source": 5, "is_default": True}
+    return {"name": name, "value": value, "read_only": True, "config_source": 5}
 
 
 def _may_change(caller: Caller, topic: str) -> Outcome:
