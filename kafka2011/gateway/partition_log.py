@@ -215,10 +215,10 @@ class PartitionLog:
         return self.index().place_at(starts[0]).number if starts else None
 
     def store(self) -> None:
-        """Store the index, if it was opened."""
+        """Store what is known of numbers, if anything is."""
         with self._lock:
             if self._index is not None:
-                self._index.store()
+                self._index.persist()
 
     # Reading
 

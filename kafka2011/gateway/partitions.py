@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.errors import BrokerConnectionError
+from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.appends import Appender
 from kafka2011.gateway.links import BrokerLinks
 from kafka2011.gateway.partition_log import PartitionLog
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kafka2011.gateway.claims import Claims
     from kafka2011.gateway.numbering.partition_index import PartitionIndex
     from zk.cluster import Broker, TopicPartition
+
+
+logger = logging.getLogger(__name__)
 
 
 class _Served(NamedTuple):
@@ -99,7 +103,10 @@ class Partitions:
     def stop(self) -> None:
         """Drop everything, and store what is known of numbers."""
         for log in self.logs:
-            log.store()
+            try:
+                log.store()
+            except (KafkaError, OSError) as error:
+                logger.warning("the numbers of %s will be counted again at the next start: %s", log.where, error)
         for broker_id in [*self._brokers]:
             self.drop(broker_id)
 

@@ -33,8 +33,6 @@ from zk.errors import ZkError
 from zk.gateways import GatewayAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafka2011.broker.monitoring.exporter import Exporter
     from kafka2011.config import GatewayConfig
     from kafka2011.gateway.partition_log import PartitionLog
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 5.0
-STORE_INTERVAL_S = 5.0
-"""How often indexes are stored, and what they need not read again after a restart."""
 START_INTERVAL_S = 10.0
 """How often it is looked whether retention has deleted the front of logs."""
 IDLE_CHECK_S = 10.0
@@ -108,7 +104,6 @@ class GatewayServer:
         topic_changes = TopicChanges(config, catalogue)
         self.gateway = Gateway(config, catalogue, claims, partitions, topic_changes, address, self.sockets.counts)
         claims.start()
-        self._tasks.every(STORE_INTERVAL_S, self._store)
         self._tasks.every(START_INTERVAL_S, self._refresh_starts)
         if config.connections_max_idle_ms > 0:
             self._tasks.every(IDLE_CHECK_S, self.sockets.close_idle)
@@ -172,18 +167,13 @@ class GatewayServer:
         anchors = ZkAnchors(self.gateway.catalogue.registry, log.topic_id, log.where)
         return PartitionIndex(log, log.find_pieces, file, anchors)
 
-    def _store(self) -> None:
-        self._for_each_log("store", lambda log: log.store())
-
     def _refresh_starts(self) -> None:
-        self._for_each_log("look at", lambda log: log.refresh_start() if log.is_current else None)
-
-    def _for_each_log(self, what: str, do: Callable[[PartitionLog], object]) -> None:
         for log in [] if self.gateway is None else self.gateway.partitions.logs:
             try:
-                do(log)
+                if log.is_current:
+                    log.refresh_start()
             except (KafkaError, OSError) as error:
-                logger.warning("cannot %s the index of %s: %s", what, log.where, error)
+                logger.warning("the start of %s is not known: %s", log.where, error)
 
     def _drop_changed(self) -> None:
         if self.gateway is not None:

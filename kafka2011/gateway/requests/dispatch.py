@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
-from kafka2011.gateway.protocol.frames import OFFERED, read_request, write_response
+from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
 from kafka2011.gateway.requests import administration, fetching, groups, metadata, offsets, producing
 
 if TYPE_CHECKING:
@@ -67,9 +66,12 @@ HANDLERS: dict[Api, Handler] = {
 }
 """All but Produce, which begins before the answers to earlier requests are sent."""
 
+OFFERED = {api: TABLES[api].versions for api in sorted({*HANDLERS, Api.PRODUCE})}
+"""The versions of each request that clients may send."""
+
 _API_KEYS = [
-    {"api_key": api, "min_version": OFFERED[api].start, "max_version": OFFERED[api].stop - 1}
-    for api in sorted({*HANDLERS, Api.PRODUCE} & OFFERED.keys())
+    {"api_key": api, "min_version": versions.start, "max_version": versions.stop - 1}
+    for api, versions in OFFERED.items()
 ]
 
 
@@ -84,7 +86,7 @@ def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
     Raises ProtocolError, after which the connection ends.
     """
     try:
-        request = read_request(frame)
+        request = read_request(frame, OFFERED)
     except UnknownRequestError as error:
         if error.key != Api.API_VERSIONS:
             raise
@@ -101,9 +103,7 @@ def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
             return None if body is None else write_response(request.api, request.version, request.correlation_id, body)
 
         return answer_produce
-    handler = HANDLERS.get(request.api)
-    if handler is None:
-        raise ProtocolError(f"{request.api.name} is not offered")
+    handler = HANDLERS[request.api]
 
     def answer() -> Parts:
         caller.version = request.version
