@@ -1,0 +1,109 @@
+"""What gateways keep in ZooKeeper: lists of partitions that only grow, claims that go with a session, anchors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from zk import paths
+from zk.cluster import TopicPartition
+from zk.connecting import connect
+from zk.errors import MalformedNode, NodeExists, NodeHeld, VersionConflict
+from zk.gateways import GatewayAddress, GatewayRegistry
+from zk.nodes import Nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zk.client import ZkClient
+
+HERE = GatewayAddress(0, "127.0.0.1", 9092)
+
+
+@pytest.fixture
+def client(zk_connect: str) -> Iterator[ZkClient]:
+    with connect(zk_connect) as connected:
+        yield connected
+
+
+@pytest.fixture
+def registry(client: ZkClient) -> GatewayRegistry:
+    made = GatewayRegistry(client)
+    made.ensure_parents()
+    return made
+
+
+def where(broker_id: int, partition: int) -> TopicPartition:
+    return TopicPartition("views", broker_id, partition)
+
+
+def test_a_list_only_grows(registry: GatewayRegistry) -> None:
+    assert registry.lists(["views"]) == {}
+    registry.create_list("views", [where(1, 0), where(0, 0)])
+    known = registry.lists(["views"])["views"]
+    assert known.partitions == (where(1, 0), where(0, 0))
+
+    registry.extend_list(known, [where(0, 1)])
+    grown = registry.lists(["views"])["views"]
+    assert grown.partitions == (where(1, 0), where(0, 0), where(0, 1))
+    assert grown.topic_id == known.topic_id
+    with pytest.raises(VersionConflict):
+        registry.extend_list(known, [where(2, 0)])
+    with pytest.raises(NodeExists):
+        registry.create_list("views", [where(2, 0)])
+
+
+def test_a_deleted_topic_is_forgotten_with_its_anchors(registry: GatewayRegistry, client: ZkClient) -> None:
+    registry.create_list("views", [where(0, 0)])
+    known = registry.lists(["views"])["views"]
+    registry.store_anchor(known.topic_id, where(0, 0), b"{}", None)
+
+    registry.forget(known)
+    assert registry.lists(["views"]) == {}
+    assert Nodes(client).children(paths.GATEWAY_ANCHORS) == []
+    registry.create_list("views", [where(0, 0)])
+    assert registry.lists(["views"])["views"].topic_id != known.topic_id
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"id": "x"}', b'{"id": "0", "partitions": ["0-0"]}', b"\xff"])
+def test_a_list_that_cannot_be_read_is_not_made_again(registry: GatewayRegistry, client: ZkClient, text: bytes) -> None:
+    Nodes(client).create_with_parents(paths.gateway_topic("views"), text)
+    with pytest.raises(MalformedNode):
+        registry.lists(["views"])
+
+
+def test_one_gateway_claims_a_broker_until_its_session_ends(registry: GatewayRegistry, zk_connect: str) -> None:
+    with connect(zk_connect) as other:
+        GatewayRegistry(other).claim(1, HERE._replace(node_id=1, port=9093))
+        with pytest.raises(NodeHeld):
+            registry.claim(1, HERE)
+        registry.claim(2, HERE)
+        assert registry.claims() == {1: HERE._replace(node_id=1, port=9093), 2: HERE}
+    registry.claim(1, HERE)
+    registry.release(2)
+    assert registry.claims() == {1: HERE}
+
+
+def test_a_gateway_keeps_its_number(registry: GatewayRegistry) -> None:
+    assert registry.node_id("a", 9092) == 0
+    assert registry.node_id("b", 9092) == 1
+    assert registry.node_id("a", 9092) == 0
+
+
+def test_anchors_are_written_over_what_was_read_only(registry: GatewayRegistry) -> None:
+    registry.create_list("views", [where(0, 0)])
+    topic_id = registry.lists(["views"])["views"].topic_id
+    assert registry.anchor(topic_id, where(0, 0)) is None
+    version = registry.store_anchor(topic_id, where(0, 0), b"1", None)
+    assert registry.anchor(topic_id, where(0, 0)) == (b"1", version)
+    registry.store_anchor(topic_id, where(0, 0), b"2", version)
+    with pytest.raises(VersionConflict):
+        registry.store_anchor(topic_id, where(0, 0), b"3", version)
+    with pytest.raises(NodeExists):
+        registry.store_anchor(topic_id, where(0, 0), b"3", None)
+
+
+def test_the_id_of_the_cluster_is_made_once(registry: GatewayRegistry) -> None:
+    assert registry.cluster_id() == registry.cluster_id()
+    assert len(registry.cluster_id()) == 22

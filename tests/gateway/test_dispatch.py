@@ -1,0 +1,95 @@
+"""Frames and what answers them, without a cluster."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka2011.errors import ProtocolError
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.protocol.fields import Api
+from kafka2011.gateway.requests.context import Caller
+from kafka2011.gateway.requests.dispatch import OFFERED, begin
+from zk.gateways import GatewayAddress
+
+
+def gateway() -> Any:
+    return SimpleNamespace(counts=Counter(), address=GatewayAddress(3, "here", 9092, 9093))
+
+
+def caller(*, is_secured: bool = False) -> Caller:
+    return Caller("anonymous", "127.0.0.1:1", is_secured, None)
+
+
+def frame(api: int, version: int, body: bytes = b"", correlation_id: int = 7) -> bytes:
+    return struct.pack(">hhih", api, version, correlation_id, -1) + body
+
+
+def answer(request: bytes) -> bytes:
+    parts = begin(gateway(), caller(), request)()
+    assert parts is not None
+    return b"".join(map(bytes, parts))
+
+
+def test_versions_are_those_that_are_handled() -> None:
+    data = answer(frame(Api.API_VERSIONS, 0))
+    size, correlation_id, error, count = struct.unpack_from(">iihi", data)
+    told = [struct.unpack_from(">hhh", data, 14 + 6 * at) for at in range(count)]
+    assert (size, correlation_id, error) == (len(data) - 4, 7, ErrorCode.NONE)
+    assert told == [(api, versions.start, versions.stop - 1) for api, versions in OFFERED.items()]
+
+
+def test_an_unknown_version_of_api_versions_is_answered() -> None:
+    data = answer(frame(Api.API_VERSIONS, 99))
+    assert struct.unpack_from(">ih", data, 4) == (7, ErrorCode.UNSUPPORTED_VERSION)
+
+
+@pytest.mark.parametrize(("api", "version"), [(Api.PRODUCE, 2), (Api.FETCH, 13), (17, 0), (68, 0), (-1, 0)])
+def test_what_is_not_offered_ends_the_connection(api: int, version: int) -> None:
+    """17 is SASL's handshake, 68 a heartbeat of KIP-848's groups."""
+    with pytest.raises(ProtocolError):
+        begin(gateway(), caller(), frame(api, version))
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 9, 11])
+def test_a_request_that_ends_too_early_ends_the_connection(size: int) -> None:
+    with pytest.raises(ProtocolError):
+        begin(gateway(), caller(), frame(Api.METADATA, 1, b"\0\0\0\1\0\5views")[:size])
+
+
+def test_a_producer_of_transactions_is_told_that_there_are_none() -> None:
+    data = answer(frame(Api.INIT_PRODUCER_ID, 0, b"\0\1t\0\0\0\1"))
+    assert struct.unpack_from(">ih", data, 8) == (0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    data = answer(frame(Api.FIND_COORDINATOR, 1, b"\0\1t\1"))
+    assert struct.unpack_from(">ih", data, 8) == (0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def test_producer_ids_are_random_and_an_epoch_is_raised() -> None:
+    ids = set()
+    for _ in range(100):
+        _, error, producer_id, epoch = struct.unpack_from(
+            ">ihqh", answer(frame(Api.INIT_PRODUCER_ID, 0, b"\xff\xff\0\0\0\1")), 8
+        )
+        assert (error, epoch) == (ErrorCode.NONE, 0)
+        assert 0 <= producer_id < 2**62
+        ids.add(producer_id)
+    assert len(ids) == 100
+
+
+def test_clients_over_tls_are_sent_to_the_port_with_tls() -> None:
+    here = gateway()
+    for is_secured, port in ((False, 9092), (True, 9093)):
+        parts = begin(_with_address(here), caller(is_secured=is_secured), frame(Api.FIND_COORDINATOR, 0, b"\0\1g"))()
+        assert parts is not None
+        assert b"".join(map(bytes, parts)).endswith(b"\0\4here" + struct.pack(">i", port))
+
+
+def _with_address(here: Any) -> Any:
+    from kafka2011.gateway.requests.context import Gateway
+
+    here.address_for = lambda caller, other=None: Gateway.address_for(here, caller, other)
+    return here
