@@ -103,6 +103,17 @@ def test_a_consumer_seeks_and_knows_the_ends(cluster: LocalCluster, topic: str) 
     consumer.close()
 
 
+def test_a_time_finds_the_first_record_that_is_not_older(cluster: LocalCluster, topic: str) -> None:
+    times = [1_700_000_000_000 + 1000 * number for number in range(100)]
+    produced(cluster, topic, [{"value": b"%d" % time_ms, "timestamp": time_ms} for time_ms in times])
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    wanted = {times[0] - 1: 0, times[50]: 50, times[50] + 1: 51, times[99]: 99}
+    for time_ms, offset in wanted.items():
+        [found] = consumer.offsets_for_times([confluent_kafka.TopicPartition(topic, 0, time_ms)], timeout=TIMEOUT_S)
+        assert found.offset == offset
+    consumer.close()
+
+
 def test_kafka_python_reads_what_it_produced(cluster: LocalCluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
     sent = [

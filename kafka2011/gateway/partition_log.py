@@ -17,7 +17,8 @@ from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind
 from kafka2011.gateway.records.pieces import find_pieces
-from kafka2011.wire.protocol import EARLIEST
+from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps
+from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import uuid
@@ -38,6 +39,7 @@ MOST_FETCHED_BYTES = 8 * 1024 * 1024
 RECENT_BYTES = 1024 * 1024
 """How much of the end of a log is kept, so that those who wait there are answered by one fetch from the broker."""
 HINTS = 256
+MOST_SEGMENTS = 100_000
 _LENGTH = struct.Struct(">i")
 
 
@@ -206,13 +208,29 @@ class PartitionLog:
             if start != index.log_start().position:
                 index.note_log_start(start)
 
-    def number_at_time(self, time_ms: int) -> int | None:
-        """Return the number of the first message of the newest segment that was last written by a time, as 0.7 says.
+    def number_at_time(self, time_ms: int) -> tuple[int, int] | None:
+        """Return the number and the timestamp of the first record that is not older than a time; None without one.
 
-        None if all segments are younger.
+        Segments have times, as 0.7 knows them: the search begins with the first that was written after this time. It
+        ends at the first message without a timestamp, whose own is taken for -1.
         """
-        starts = self._links().offsets(self.where, time_ms)
-        return self.index().place_at(starts[0]).number if starts else None
+        starts = sorted(self._links().offsets(self.where, LATEST, MOST_SEGMENTS))
+        older = self._links().offsets(self.where, time_ms, 1)
+        begin = min((start for start in starts if not older or start > older[0]), default=None)
+        if begin is None:
+            return None
+        number = self.index().place_at(begin).number
+        while records := self.records(number, FETCH_BYTES):
+            for batch in batches_of(records):
+                base = base_of(batch)
+                if not has_timestamps(batch):
+                    return max(base, number), -1
+                found = first_at(batch, time_ms)
+                if found is not None:
+                    return base + found[0], found[1]
+                number = end_of(batch)
+            gevent.sleep(0)
+        return None
 
     def store(self) -> None:
         """Store what is known of numbers, if anything is."""

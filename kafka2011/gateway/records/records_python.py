@@ -120,7 +120,7 @@ def wrapped_batch(header: bytes, inner: bytes, notes: AnyBytes, records: int, *,
     position = found = 0
     try:
         for index, value in enumerate(_values(inner, 0, len(inner))):
-            delta, delta_end = _read_varint(notes, position)
+            delta, delta_end = read_varint(notes, position)
             timestamp = _as_int64(base + delta)
             max_timestamp = timestamp if max_timestamp is None else max(max_timestamp, timestamp)
             key_end = _behind(notes, delta_end + 1)
@@ -187,16 +187,16 @@ def _values(data: AnyBytes, start: int, end: int) -> Iterator[AnyBytes]:
 
 
 def _read_record(body: memoryview, position: int) -> _Record:
-    length, start = _read_varint(body, position, _MAX_INT32)
+    length, start = read_varint(body, position, _MAX_INT32)
     end = start + length
     if length < 0 or end > len(body):
         raise InvalidRecordsError(INVALID_RECORD, f"a record of {length} bytes does not fit its batch")
     body = body[:end]
     delta_start = start + 1  # behind the attributes, which have no meaning yet
-    _, delta_end = _read_varint(body, delta_start)
-    offset_delta, key_start = _read_varint(body, delta_end, _MAX_INT32)
+    _, delta_end = read_varint(body, delta_start)
+    offset_delta, key_start = read_varint(body, delta_end, _MAX_INT32)
     key_end = _behind(body, key_start)
-    value_bytes, value_start = _read_varint(body, key_end, _MAX_INT32)
+    value_bytes, value_start = read_varint(body, key_end, _MAX_INT32)
     value_end = _behind(body, key_end)
     if _behind_headers(body, value_end) != end:
         raise InvalidRecordsError(INVALID_RECORD, f"a record of {length} bytes does not end with its headers")
@@ -208,14 +208,14 @@ def _read_record(body: memoryview, position: int) -> _Record:
 
 def _behind(data: AnyBytes, position: int, least: int = -1) -> int:
     """Return where a key or value ends that may be null, or not if `least` is 0."""
-    size, start = _read_varint(data, position, _MAX_INT32)
+    size, start = read_varint(data, position, _MAX_INT32)
     if size < least or max(size, 0) > len(data) - start:
         raise InvalidRecordsError(INVALID_RECORD, f"a key, value or header of {size} bytes does not fit its record")
     return start + max(size, 0)
 
 
 def _behind_headers(data: AnyBytes, position: int) -> int:
-    headers, position = _read_varint(data, position, _MAX_INT32)
+    headers, position = read_varint(data, position, _MAX_INT32)
     if not 0 <= headers <= len(data) - position:
         raise InvalidRecordsError(INVALID_RECORD, f"a record has {headers} headers")
     for _ in range(headers):
@@ -223,7 +223,7 @@ def _behind_headers(data: AnyBytes, position: int) -> int:
     return position
 
 
-def _read_varint(data: AnyBytes, position: int, most: int = 2**63 - 1) -> tuple[int, int]:
+def read_varint(data: AnyBytes, position: int, most: int = 2**63 - 1) -> tuple[int, int]:
     """Return a varint in zigzag form, and where it ends. Raises InvalidRecordsError."""
     value = shift = 0
     while position < len(data) and shift <= 63:

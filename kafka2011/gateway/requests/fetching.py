@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 MAX_WAIT_S = 60.0
 LEAST_BYTES = 1
+MOST_BYTES = 16 * 1024 * 1024
+"""The most that an answer has, whatever a client asks for, beside a first batch that is larger."""
 _UNKNOWN_ANSWER = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1, "records": b""}
 
 
@@ -53,7 +55,7 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
     least_bytes = max(LEAST_BYTES, body["min_bytes"]) if body["max_wait_ms"] > 0 else 0
     while True:
         events = [item.served.log.changes for item in asked if not isinstance(item.served, ErrorCode)]
-        answers, size = _read(asked, body.get("max_bytes", 2**31 - 1))
+        answers, size = _read(asked, min(body.get("max_bytes", MOST_BYTES), MOST_BYTES))
         left_s = ends_s - time.monotonic()
         if size >= least_bytes or left_s <= 0 or any(answer.get("error_code") for answer in answers):
             break

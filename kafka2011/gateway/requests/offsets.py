@@ -79,8 +79,8 @@ def _at(served: Served, timestamp: int) -> Body:
         return {"offset": served.log.index().end.number}
     if timestamp < 0:
         return {"error_code": ErrorCode.INVALID_REQUEST}
-    number = served.log.number_at_time(timestamp)
-    return {} if number is None else {"offset": number, "timestamp": timestamp}
+    found = served.log.number_at_time(timestamp)
+    return {} if found is None else {"offset": found[0], "timestamp": found[1]}
 
 
 def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:
