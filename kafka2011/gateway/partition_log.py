@@ -86,6 +86,7 @@ class PartitionLog:
         self._lock = RLock()
         self._index: PartitionIndex | None = None
         self._recent: deque[NumberedBytes] = deque()
+        self._recent_bytes = 0
         self._encoded: tuple[int, int, bytes] = (-1, 0, b"")  # what was read last of the recent bytes: many ask for it
         self._hints: OrderedDict[int, int] = OrderedDict()  # positions of numbers where readers will go on
         self._generation = 0
@@ -155,6 +156,7 @@ class PartitionLog:
     def _forget(self) -> None:
         self.is_current = False
         self._recent.clear()
+        self._recent_bytes = 0
         self._encoded = -1, 0, b""
         self._hints.clear()
 
@@ -172,9 +174,9 @@ class PartitionLog:
                 return
             self._encoded = -1, 0, b""
             self._recent.append(NumberedBytes(position, data, numbered))
-            kept_bytes = sum(len(chunk.data) for chunk in self._recent)
-            while len(self._recent) > 1 and kept_bytes > RECENT_BYTES:
-                kept_bytes -= len(self._recent.popleft().data)
+            self._recent_bytes += len(data)
+            while len(self._recent) > 1 and self._recent_bytes > RECENT_BYTES:
+                self._recent_bytes -= len(self._recent.popleft().data)
         self.on_pieces(numbered)
         self.wake()
 

@@ -62,18 +62,28 @@ class KafkaServer(LocalServer):
 
     def server(self) -> dict[str, Any]:
         """Return address, and what its own tools are run from."""
-        return {**super().server(), "java": program("java"), "classpath": _classpath()}
+        return {**super().server(), **tools()}
 
     def count(self, topic: str) -> int:
         """Ask for the first and the last offset of its one partition."""
-        from confluent_kafka import Consumer, TopicPartition
+        return count_offsets(self, topic)
 
-        consumer = Consumer({"bootstrap.servers": f"{self.host}:{self.port}", "group.id": "count"})
-        try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_TIMEOUT_S)
-            return int(high - low)
-        finally:
-            consumer.close()
+
+def tools() -> dict[str, Any]:
+    """Return what its own tools are run from, for JSON."""
+    return {"java": program("java"), "classpath": _classpath()}
+
+
+def count_offsets(system: System, topic: str) -> int:
+    """Return how many offsets the one partition of a topic has."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": f"{system.host}:{system.port}", "group.id": "count"})
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_TIMEOUT_S)
+        return int(high - low)
+    finally:
+        consumer.close()
 
 
 def _classpath() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from paper_benchmarks.systems import activemq, kafka, kafka2011, nats, rabbitmq, redis
+from paper_benchmarks.systems import activemq, gateway, kafka, kafka2011, nats, rabbitmq, redis
 
 KINDS = {
     kind.name: kind
     for kind in (
         kafka2011.KIND,
         kafka2011.PURE_KIND,
+        gateway.KIND,
         kafka.KIND,
         rabbitmq.STREAMS,
         rabbitmq.KIND,
