@@ -46,6 +46,7 @@ class IndexDirectory:
 
     def __init__(self, directory: Path, disk: Disk = SYSTEM_DISK) -> None:
         self._directory = directory
+        self._tail_path = str(directory / "tail")
         self._disk = disk
         self._generation = -1
         self._file = 0
@@ -158,14 +159,20 @@ class IndexDirectory:
         seals = [value for seal in tail.seals for value in seal]
         missing = MOST_SEALS * len(Seal._fields) - len(seals)
         record = _TAIL.pack(generation, tail.position, tail.number, len(tail.seals), *seals, *[0] * missing)
-        self._directory.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self._directory / "tail", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fd = self._open_tail()
+        except FileNotFoundError:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            fd = self._open_tail()
         try:
             self._notes += 1
             os.lseek(fd, self._notes % 2 * _SLOT_BYTES, os.SEEK_SET)
             self._disk.write_all(fd, record + _CHECKSUM.pack(zlib.crc32(record)))
         finally:
             os.close(fd)
+
+    def _open_tail(self) -> int:
+        return os.open(self._tail_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def _load_tails(self, generation: int) -> list[Tail]:
         try:
