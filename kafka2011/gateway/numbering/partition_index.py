@@ -196,13 +196,6 @@ class PartitionIndex:
         self._recent.add(place)
         self._ahead = [known for known in self._ahead if known.position > place.position]
 
-    def place_at(self, position: int) -> Boundary:
-        """Return the boundary at a position, or the next one whose number is known.
-
-        Raises what reading the log raises, and DisagreementError if the log is another one.
-        """
-        return self._locate(max(position, self._start.position))
-
     def _locate(self, position: int) -> Boundary:
         """Return the place at a position, or the next one whose number is known. Raises DisagreementError."""
         known = [self._start, *filter(None, (self._entries.before(position), self._entries.after(position)))]
@@ -219,7 +212,7 @@ class PartitionIndex:
             raise DisagreementError(before, after)
         return place
 
-    def persist(self) -> None:
+    def store(self) -> None:
         """Keep what was taken, in the file and in ZooKeeper: before the process ends or another one takes over.
 
         Otherwise that is done from time to time, and what came since is counted again.
@@ -356,7 +349,7 @@ class PartitionIndex:
         recent = self._recent.of_number(number)
         return max(recent or self._start, self._entries.of_number(number) or self._start, self._start)
 
-    def locate(self, position: int) -> Boundary:
+    def place_at(self, position: int) -> Boundary:
         """Return the last boundary up to a position of the log, which may be that of a segment or of a 0.7 consumer.
 
         Before the log start, that is the log start; behind `end`, it is `end`.

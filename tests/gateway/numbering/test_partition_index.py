@@ -411,7 +411,7 @@ def test_a_kill_at_any_step_gives_no_number_twice(lost: str) -> None:
 def test_without_the_file_numbers_begin_above_what_zookeeper_has_reserved() -> None:
     """The last numbers that were given lie behind the last anchor, and the log was replaced."""
     gateway = started(*plains(0, 10))
-    gateway.index.persist()
+    gateway.index.store()
     gateway.log.append(*plains(10, 30))
     gateway.read()
     lose_file(gateway)
@@ -471,12 +471,12 @@ def test_the_boundary_at_a_position_is_found() -> None:
     """That of a segment, or of a 0.7 consumer's offset."""
     gateway = started(*plains(0, 100))
     for index in range(101):
-        assert gateway.index.locate(index * MESSAGE_BYTES) == Boundary(index * MESSAGE_BYTES, index)
-    assert gateway.index.locate(50 * MESSAGE_BYTES + 3) == Boundary(50 * MESSAGE_BYTES, 50)
-    assert gateway.index.locate(10**9) == gateway.index.end
+        assert gateway.index.place_at(index * MESSAGE_BYTES) == Boundary(index * MESSAGE_BYTES, index)
+    assert gateway.index.place_at(50 * MESSAGE_BYTES + 3) == Boundary(50 * MESSAGE_BYTES, 50)
+    assert gateway.index.place_at(10**9) == gateway.index.end
     gateway.log.retain_from(40 * MESSAGE_BYTES)
     gateway.index.note_log_start(40 * MESSAGE_BYTES)
-    assert gateway.index.locate(0) == gateway.index.log_start()
+    assert gateway.index.place_at(0) == gateway.index.log_start()
 
 
 def test_what_was_persisted_is_not_counted_again() -> None:
@@ -484,9 +484,9 @@ def test_what_was_persisted_is_not_counted_again() -> None:
     gateway = started(*plains(0, 40))
     gateway.log.append(plain(40))
     gateway.read()
-    gateway.index.persist()
+    gateway.index.store()
     count = gateway.steps.count
-    gateway.index.persist()
+    gateway.index.store()
     assert gateway.steps.count == count
     gateway.start()
     assert not gateway.index.is_catching_up

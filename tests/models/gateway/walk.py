@@ -192,7 +192,7 @@ class Walk:
         if not index.is_catching_up:
             self.gateway.fetch(self.draw.randint(0, index.end.number + 1), self.draw.choice([60, 200, 500]))
             position = self.draw.choice([*self.log.starts, self.log.latest()])
-            place = index.locate(position)
+            place = index.place_at(position)
             if index.log_start().position <= position <= index.end.position and not self.rotten:
                 self.gateway.show(index.numbered(place, self.log.read(place.position, 100)))
 
