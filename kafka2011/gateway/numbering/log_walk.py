@@ -13,6 +13,7 @@ from kafka2011.gateway.numbering.counting import (
     find_up_to_loss,
     stretches,
 )
+from kafka2011.gateway.records.errors import LostBoundaryError
 from kafka2011.gateway.records.found import Kind, Piece
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class LogWalk:
         """Return the first place from a position on whose number is known from what lies behind it.
 
         It is at the position itself, or behind the last damaged message before `stop`. Raises DisagreementError if the
-        log ends before `stop`.
+        log ends before `stop`, or has a message across it.
         """
         place, count = position, 0
         for piece in self._walk(position, stop.position):
@@ -74,8 +75,12 @@ class LogWalk:
             elif start + len(data) < end:
                 most *= 2  # a large message
             else:
-                yield None
-                return
+                try:
+                    self._find_pieces(data, start)
+                except LostBoundaryError:
+                    yield None
+                    return
+                raise DisagreementError(Boundary(start, 0), Boundary(end, 0))  # a message lies across the end
 
     def number_on(self, end: Boundary, data: bytes, ahead: Sequence[Boundary], behind_damage: int) -> list[Numbered]:
         """Return numbers for the pieces of data that begins where the numbering has come to, at `end`.

@@ -91,7 +91,7 @@ class PartitionIndex:
 
     @property
     def generation(self) -> int:
-        """How often the numbering had to start over because the log was another one; older places are void."""
+        """How often numbers have jumped because the log was another one, or was not known: older places are void."""
         return self._generation
 
     @property
@@ -154,11 +154,12 @@ class PartitionIndex:
 
         Return whether the numbering goes on. If not, it has started over, above all numbers that were ever given.
         """
-        if self._walk.is_changed(self._tail):
+        generation, earliest = self._generation, self._log.earliest()
+        is_back = not self._tail.seals and earliest < self._start.position  # nothing was taken yet that could tell
+        if is_back or self._walk.is_changed(self._tail):
             self._start_over()
             return False
-        generation = self._generation
-        self.note_log_start(self._log.earliest())
+        self.note_log_start(earliest)
         return self._generation == generation
 
     def _start_over(self) -> None:
@@ -185,7 +186,8 @@ class PartitionIndex:
         if place.position >= self._end.position:
             self._go_to(place)
         if place.position > self._tail.position:  # a jump: nobody knows how many messages were removed
-            self._tail = Tail(*place)
+            self._tail = Tail(*place, self._tail.seals)
+            self._generation += 1
         self._is_due = True
         self._persist()
 
@@ -280,7 +282,8 @@ class PartitionIndex:
         if not numbered:
             return []
         end = next((place for place in self._ahead if place.position == numbered[-1].piece.end), numbered[-1].end)
-        if self._remember_damage(numbered) or end.number > self._reserved:
+        self._remember_damage(numbered)
+        if self._is_due or end.number > self._reserved:
             self._persist(end.number)
         tail = self._tail
         if end.position >= tail.position:
@@ -292,8 +295,8 @@ class PartitionIndex:
         self._unstored_bytes += len(data)
         return numbered
 
-    def _remember_damage(self, numbered: list[Numbered]) -> bool:
-        """Know the places around damaged pieces from now on; say whether any is new.
+    def _remember_damage(self, numbered: list[Numbered]) -> None:
+        """Know the places around damaged pieces from now on; they are due to be stored before any number is given.
 
         A replica may repair the bytes, and then they hold fewer messages: what lies behind them must not move.
         """
@@ -302,12 +305,13 @@ class PartitionIndex:
         if self._end in places:
             self._entries.add(self._end)
         ahead = {place for place in places if place.position > self._end.position}
-        is_new = not ahead <= set(self._ahead)
-        if is_new:
+        if not ahead <= set(self._ahead):
+            if self.is_catching_up and not self._ahead:
+                self._generation += 1  # an older copy of the file may know other numbers behind the damage
             self._ahead = sorted(ahead.union(self._ahead))
+            self._is_due = True
         for place in sorted(places.difference(self._anchored)):
             self._anchor(place)
-        return is_new
 
     def _anchor(self, place: Boundary) -> None:
         self._anchored = sorted({*self._anchored, place})

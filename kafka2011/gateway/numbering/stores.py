@@ -26,7 +26,7 @@ class AnchorState(NamedTuple):
     """What ZooKeeper keeps of a partition's numbering, in case the file is lost."""
 
     generation: int
-    """How often the numbering had to start over on a log that was replaced: older places are void."""
+    """How often numbers have jumped: older places may be void."""
     reserved: int
     """No message was given this number or a higher one."""
     tail: Tail

@@ -64,6 +64,8 @@ class Gateway:
         self.anchors = ToyAnchors(self.steps)
         self.seen = Seen()
         self.generation = 0
+        self.may_start_over = True
+        """Whether messages that were seen may get new numbers."""
         self.index = self._new_index()
 
     def _new_index(self) -> PartitionIndex:
@@ -102,7 +104,9 @@ class Gateway:
         shown = []
         number = -1
         if self.index.generation != self.generation:
-            self.generation, self.seen.started_over = self.index.generation, self.seen.highest
+            self.generation = self.index.generation
+            if self.may_start_over:
+                self.seen.started_over = self.seen.highest
         for each in numbered:
             piece = each.piece
             if each.first_number < number:

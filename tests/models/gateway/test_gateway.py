@@ -12,7 +12,7 @@ from tests.models.gateway.walk import walk
 
 WALKS = by_depth(200, 20_000)
 AT_A_TIME = 100
-MUST_HAPPEN = ("killed", "killed in a restart", "failed", "start over", "reconnects", "repeat", "out of order", "rot")
+MUST_HAPPEN = ("killed", "killed in a restart", "failed", "jumps", "reconnects", "repeat", "out of order", "rot")
 
 
 @pytest.mark.parametrize("first", range(0, WALKS, AT_A_TIME))

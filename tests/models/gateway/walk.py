@@ -5,12 +5,17 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.gateway.numbering.producers import SequenceAnswer
 from kafka2011.gateway.records.found import Kind, Origin
-from tests.models.gateway.gateway import BrokenPromiseError, Gateway
+from tests.models.gateway.gateway import SPACING, BrokenPromiseError, Gateway
 from tests.models.gateway.toys import KilledError, ToyLog, find_pieces, names_in, overfull, plain, wrapper
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.numbering.boundaries import Tail
+    from kafka2011.gateway.numbering.stores import Stored
 
 STEPS = {
     "append": 12,
@@ -26,7 +31,7 @@ STEPS = {
     "kill": 4,
     "fail": 2,
     "lose": 2,
-    "replace": 1,
+    "replace_log": 1,
     "check": 1,
 }
 """What happens, and how often."""
@@ -65,17 +70,18 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.counts: Counter[str] = Counter()
-        self.gateway = Gateway()
+        self.gateway = Gateway(spacing=replace(SPACING, numbers=self.draw.choice([50, 2**20])))
         self.clients = [Client(1000), Client(1001)]
         self.sent: list[Sent] = []
         self.by_name: dict[int, Origin] = {}
         self.copies: list[ToyLog] = []
         self.older_anchors: list[str | None] = []
+        self.older_files: list[tuple[Stored | None, tuple[int, Tail] | None]] = []
         self.rotten = False
-        self.once_rotten: set[tuple[int, int, int]] = set()
-        """Records that were damaged: a copy that came late may have been taken for the first one meanwhile."""
+        self.may_double: set[tuple[int, int, int]] = set()
+        """Records of which a copy that came late may be taken for the first one: it was damaged, or forgotten."""
         self.file_was_lost = False
-        self.may_start_over = False
+        self.gateway.may_start_over = False
         self.name = 0
         self.gateway.start()
 
@@ -165,10 +171,13 @@ class Walk:
             if position not in self.log.repairs and position < self.gateway.index.end.position:
                 [piece], _ = find_pieces(self.log.read(position, self._end_of(position) - position), position)
                 if piece.origin is not None:
-                    pid, epoch, first, records, _ = piece.origin
-                    self.once_rotten.update((pid, epoch, first + at) for at in range(records))
+                    self._may_double(piece.origin)
                 self.log.rot(position)
                 self.rotten = True
+
+    def _may_double(self, origin: Origin) -> None:
+        records = range(origin.first_sequence, origin.first_sequence + origin.records)
+        self.may_double.update((origin.producer_id, origin.producer_epoch, sequence) for sequence in records)
 
     def _end_of(self, position: int) -> int:
         return min([start for start in self.log.starts if start > position], default=self.log.latest())
@@ -179,9 +188,7 @@ class Walk:
         self.rotten = False
 
     def take(self) -> None:
-        generation = self.gateway.index.generation
         self.gateway.take(self.draw.choice([60, 200, 500]))
-        self._look(generation)
 
     def read(self) -> None:
         while self.gateway.index.end.position < self.log.latest():
@@ -221,14 +228,9 @@ class Walk:
             self.counts["killed in a restart"] += 1
             self.restart()
             return
-        self._look(generation)
-        self.may_start_over = self.file_was_lost = False
-
-    def _look(self, generation: int) -> None:
-        if self.gateway.index.generation != generation:
-            self.counts["start over"] += 1
-            if not self.may_start_over:
-                raise BrokenPromiseError("the numbering starts over, and the log is the same")
+        self.gateway.show([])
+        self.counts["jumps"] += self.gateway.index.generation != generation
+        self.gateway.may_start_over = self.file_was_lost = False
 
     def kill(self) -> None:
         """End the process at a moment of what it does next."""
@@ -256,20 +258,29 @@ class Walk:
         self.gateway.steps.failing = False
 
     def lose(self) -> None:
-        """Lose the file, or have an older copy of ZooKeeper: not both before all is stored again."""
-        if self.draw.random() < 0.5:
-            self.gateway.file.stored = self.gateway.file.tail = None
+        """Lose the file, or have an older copy of it or of ZooKeeper: one of them before all is stored again."""
+        file = self.gateway.file
+        what = self.draw.choice(["file", "older file", "older anchors"])
+        if what != "older anchors":
+            older = self.draw.choice(self.older_files) if self.older_files and what == "older file" else (None, None)
+            file.stored, file.tail = older
             self.file_was_lost = True
+            for sent in self.sent:  # their first copies may have been removed, and nobody knows of them any more
+                self._may_double(sent.origin)
             if self.rotten:
-                self.may_start_over = True
+                self.gateway.may_start_over = True
                 self.gateway.seen.started_over = self.gateway.seen.highest
             self.gateway.seen.start = -1  # what lay before a damaged message may be there again
         elif self.older_anchors and not self.file_was_lost:
             self.gateway.anchors.text = self.draw.choice(self.older_anchors)
         self.restart()
-        self.older_anchors.append(self.gateway.anchors.text)
+        self._copy_stores()
 
-    def replace(self) -> None:
+    def _copy_stores(self) -> None:
+        self.older_anchors.append(self.gateway.anchors.text)
+        self.older_files.append((self.gateway.file.stored, self.gateway.file.tail))
+
+    def replace_log(self) -> None:
         """Put the log's disk back, wipe it, or delete the topic and create it again."""
         if self.copies and self.draw.random() < 0.7:
             self.log.put_back(self.draw.choice(self.copies))
@@ -278,20 +289,21 @@ class Walk:
         self.rotten = False
         if self.draw.random() < 0.5:
             self.append()
-        self.may_start_over = True
+        self.gateway.may_start_over = True
         self.clients = [Client(client.producer_id + 100) for client in self.clients]
         self.draw.choice([self.restart, self._reconnect])()
 
     def _reconnect(self) -> None:
         self.gateway.index.check()
+        self.gateway.show([])
         self.counts["reconnects"] += 1
-        self.may_start_over = False
+        self.gateway.may_start_over = False
 
     def check(self) -> None:
         if not self.gateway.index.check() and not self.rotten:
             raise BrokenPromiseError("the log is the same")
         self.copies.append(copy.deepcopy(self.log))
-        self.older_anchors.append(self.gateway.anchors.text)
+        self._copy_stores()
 
     def _record(self, name: int, at: int) -> tuple[int, int, int] | None:
         origin = self.by_name.get(name)
@@ -309,7 +321,7 @@ class Walk:
             if piece.kind in {Kind.PLAIN, Kind.WRAPPER}:
                 there += names_in(self.log.read(piece.start, piece.end - piece.start))
         records = [record for record in map(self._record, *zip(*names, strict=True)) if record] if names else []
-        records = [record for record in records if record not in self.once_rotten]
+        records = [record for record in records if record not in self.may_double]
         if len(records) != len(set(records)):
             raise BrokenPromiseError("a record is read twice")
         missing = Counter(there) - Counter(names)
