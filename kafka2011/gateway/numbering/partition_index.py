@@ -214,7 +214,7 @@ class PartitionIndex:
             raise DisagreementError(before, after)
         return place
 
-    def store(self) -> None:
+    def persist(self) -> None:
         """Keep what was taken, in the file and in ZooKeeper: before the process ends or another one takes over.
 
         Otherwise that is done from time to time, and what came since is counted again.

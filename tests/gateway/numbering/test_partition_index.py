@@ -411,7 +411,7 @@ def test_a_kill_at_any_step_gives_no_number_twice(lost: str) -> None:
 def test_without_the_file_numbers_begin_above_what_zookeeper_has_reserved() -> None:
     """The last numbers that were given lie behind the last anchor, and the log was replaced."""
     gateway = started(*plains(0, 10))
-    gateway.index.store()
+    gateway.index.persist()
     gateway.log.append(*plains(10, 30))
     gateway.read()
     lose_file(gateway)
@@ -484,9 +484,9 @@ def test_what_was_persisted_is_not_counted_again() -> None:
     gateway = started(*plains(0, 40))
     gateway.log.append(plain(40))
     gateway.read()
-    gateway.index.store()
+    gateway.index.persist()
     count = gateway.steps.count
-    gateway.index.store()
+    gateway.index.persist()
     assert gateway.steps.count == count
     gateway.start()
     assert not gateway.index.is_catching_up

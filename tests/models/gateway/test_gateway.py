@@ -10,7 +10,7 @@ import pytest
 from tests.models.depth import by_depth
 from tests.models.gateway.walk import walk
 
-WALKS = by_depth(200, 20_000)
+WALKS = by_depth(200, 6000)
 AT_A_TIME = 100
 MUST_HAPPEN = ("killed", "killed in a restart", "failed", "jumps", "reconnects", "repeat", "out of order", "rot")
 
