@@ -10,6 +10,7 @@ from zk.errors import NodeExists, NoNode, VersionConflict
 
 if TYPE_CHECKING:
     import uuid
+    from collections.abc import Callable
 
     from zk.cluster import TopicPartition
     from zk.gateways import GatewayRegistry
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 class ZkAnchors:
     """Reads and writes one partition's anchors. Raises ZkError.
 
-    A write over what another gateway has written raises LogError: this gateway's claim was lost.
+    A write over what somebody else has written raises LogError: this gateway's claim was lost, or ZooKeeper was
+    restored to an older copy. If `holds` says that the claim is certain, it is the latter, and the next write succeeds.
     """
 
-    def __init__(self, registry: GatewayRegistry, topic_id: uuid.UUID, where: TopicPartition) -> None:
+    def __init__(
+        self, registry: GatewayRegistry, topic_id: uuid.UUID, where: TopicPartition, holds: Callable[[], bool]
+    ) -> None:
+        self._holds = holds
         self._registry = registry
         self._topic_id = topic_id
         self._where = where
@@ -42,4 +47,6 @@ class ZkAnchors:
             text = state.text().encode()
             self._version = self._registry.store_anchor(self._topic_id, self._where, text, self._version)
         except (VersionConflict, NodeExists, NoNode) as error:
-            raise LogError(f"{self._where}: another gateway has written its anchors: {error}") from error
+            if self._holds():
+                self.load()
+            raise LogError(f"{self._where}: its anchors are not what this gateway has written: {error}") from error

@@ -250,11 +250,14 @@ class Appender:
 
     def _note(self, pieces: list[Numbered]) -> None:
         """Note which sets have become readable, and with which numbers."""
-        for piece, first_number, _ in pieces:
+        for piece, first_number, is_repeat in pieces:
             append = self._awaited.pop(piece.origin.mark, None) if piece.origin is not None else None
             if append is None or piece.origin is None:
                 continue
-            append.numbers[piece.origin.mark] = first_number
+            number = first_number
+            if is_repeat:  # sent by a gateway before this one, and stored late
+                number = self._log.index().producers.check(piece.origin).first_number
+            append.numbers[piece.origin.mark] = number
             if not append.missing:
                 append.finish(first_number=append.base)
 

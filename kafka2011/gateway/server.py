@@ -164,7 +164,8 @@ class GatewayServer:
     def _new_index(self, log: PartitionLog) -> PartitionIndex:
         assert self.gateway is not None
         file = IndexDirectory(self._config.directory / f"{log.topic_id.hex}-{log.where.znode_name}")
-        anchors = ZkAnchors(self.gateway.catalogue.registry, log.topic_id, log.where)
+        claims, where = self.gateway.claims, log.where
+        anchors = ZkAnchors(self.gateway.catalogue.registry, log.topic_id, where, lambda: claims.holds(where.broker_id))
         return PartitionIndex(log, log.find_pieces, file, anchors)
 
     def _refresh_starts(self) -> None:

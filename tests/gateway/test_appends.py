@@ -64,6 +64,12 @@ class Partition:
         self.appender.append(append)
         return append
 
+    def wrapped(self, value: bytes, producer: tuple[int, int, int]) -> bytes:
+        """Return what another gateway would store."""
+        (batch,) = open_batches(batch_of([Record(value)], producer=producer), 1 << 20)
+        [(wrapper, _)] = wrappers_of(batch, TOPIC_ID.bytes, 3, lambda: os.urandom(8))
+        return wrapper
+
     def sent(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> tuple[ErrorCode, int]:
         """Append, and return what the client is told."""
         return told(self.send(*values, producer=producer))
@@ -203,3 +209,19 @@ def test_a_batch_that_was_stored_before_a_restart_is_not_appended_again(partitio
     assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
     assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NONE, 2)
     assert len(partition.broker.appends) == 3
+
+
+def test_the_number_of_a_repeat_is_that_of_the_first_copy(partition: Partition) -> None:
+    """The bytes of a gateway that was killed may be stored after the new one has begun."""
+    assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    late = partition.wrapped(b"b", producer=(9, 0, 1))
+    partition.broker.is_flushing = False
+    append = partition.send(b"b", producer=(9, 0, 1))
+    while not partition.broker.appends[1:]:
+        gevent.sleep(0)
+    partition.broker.unflushed = late + partition.broker.unflushed
+    partition.broker.is_flushing = True
+    partition.broker.flush()
+
+    assert told(append) == (ErrorCode.NONE, 1)
+    assert partition.values() == {0: b"a", 1: b"b"}
