@@ -256,7 +256,7 @@ class Appender:
                 continue
             number = first_number
             if is_repeat:  # sent by a gateway before this one, and stored late
-                number = self._log.index().producers.check(piece.origin).first_number
+                number = self._log.index().producers.stored_at(piece.origin)
             append.numbers[piece.origin.mark] = number
             if not append.missing:
                 append.finish(first_number=append.base)

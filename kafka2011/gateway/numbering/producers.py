@@ -154,6 +154,14 @@ class ProducerStates:
         is_whole = first is not None and first[1] >= origin.records
         return SequenceVerdict(SequenceAnswer.REPEAT, stored, first[0] if first and is_whole else -1, last[0])
 
+    def stored_at(self, origin: Origin) -> int:
+        """Return the number that the first record of a stored batch has; -1 if that is not known any more."""
+        known = self._known.get(origin.producer_id)
+        number = (
+            None if known is None or known.epoch != origin.producer_epoch else known.number_of(origin.first_sequence)
+        )
+        return -1 if number is None or number[1] < origin.records else number[0]
+
     def begin(self, origin: Origin) -> None:
         """Take note that a batch is being appended."""
         if origin.producer_id >= 0:
