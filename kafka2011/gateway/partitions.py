@@ -121,7 +121,12 @@ class Partitions:
             self._new_index,
             self._config.max_socket_request_bytes,
         )
-        appender = Appender(log, broker.links, broker.tail, lambda: self._claims.holds(where.broker_id), timeout_s)
+
+        def holds() -> bool:
+            """Say whether the broker is served, and has not moved."""
+            return self._claims.holds(where.broker_id) and self._brokers.get(where.broker_id) is broker
+
+        appender = Appender(log, broker.links, broker.tail, holds, timeout_s)
         return Served(log, appender, broker.tail)
 
     def _broker(self, broker_id: int) -> _Served:

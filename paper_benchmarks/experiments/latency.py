@@ -12,7 +12,7 @@ from paper_benchmarks.experiments.experiment import Experiment, Size
 from paper_benchmarks.measuring.worker import Worker
 from paper_benchmarks.pages.pictures import image, plots
 from paper_benchmarks.pages.tables import figure, significant, spread_of, table, text, whole
-from paper_benchmarks.systems import kafka
+from paper_benchmarks.systems import gateway, kafka
 from paper_benchmarks.systems.kafka2011 import OWN, own_broker
 from zk.local_zookeeper import LocalZooKeeper
 
@@ -42,6 +42,7 @@ class Beside(NamedTuple):
 BESIDE = (
     Beside("kafka2011, Producer, as shipped", OWN, "producer"),
     Beside("kafka2011, Producer, flushed each time", OWN, "producer", server={"log.flush.interval": 1}),
+    Beside("kafka2011 by its gateway, confluent-kafka (linger.ms=0)", gateway.KIND.name, "kafka", {"linger.ms": 0}),
     Beside("Kafka 4, as shipped (linger.ms=5)", kafka.KIND.name, "kafka"),
     Beside("Kafka 4, tuned (linger.ms=0)", kafka.KIND.name, "kafka", {"linger.ms": 0}),
 )
