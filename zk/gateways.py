@@ -56,13 +56,24 @@ class GatewayAddress(NamedTuple):
 class PartitionList(NamedTuple):
     """A topic as today's clients see it: its id, and its partitions, whose place in the list is their number.
 
-    Nothing is ever removed from a list or moved in it. `version` is the znode's.
+    Nothing is ever removed from a list or moved in it. `version` is the znode's, -1 before it was written. A list of a
+    deleted topic says so: a topic of that name will be another one.
     """
 
     topic: str
     topic_id: uuid.UUID
     partitions: tuple[TopicPartition, ...]
-    version: int
+    version: int = -1
+    is_deleted: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of a list's znode."""
+        document: dict[str, object] = {
+            "id": self.topic_id.hex,
+            "partitions": [where.znode_name for where in self.partitions],
+        }
+        return json.dumps({**document, "deleted": True} if self.is_deleted else document)
 
     @classmethod
     def from_node(cls, path: str, topic: str, data: bytes | None, version: int) -> PartitionList:
@@ -72,12 +83,13 @@ class PartitionList(NamedTuple):
             document = json.loads(text)
             topic_id = uuid.UUID(document["id"])
             names = list(map(str, document["partitions"]))
+            is_deleted = bool(document.get("deleted"))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MalformedNode(path, text, "not a list of partitions") from error
         partitions = tuple(TopicPartition.from_znode_name(topic, name, path) for name in names)
         if len(set(partitions)) != len(partitions):
             raise MalformedNode(path, text, "it names a partition twice")
-        return cls(topic, topic_id, partitions, version)
+        return cls(topic, topic_id, partitions, version, is_deleted)
 
 
 class GatewayRegistry:
@@ -140,28 +152,36 @@ class GatewayRegistry:
                 self.malformed.skip(error)
         return addresses
 
-    def lists(self, topics: Iterable[str]) -> dict[str, PartitionList]:
-        """Return the lists of those topics that have one. Raises MalformedNode: a list must not be made again."""
+    def lists(self, topics: Iterable[str]) -> dict[str, PartitionList | None]:
+        """Return the lists of those topics that have one; None for one that cannot be read."""
         topic_at = {paths.gateway_topic(topic): topic for topic in topics}
-        return {
-            topic_at[path]: PartitionList.from_node(path, topic_at[path], node.data, node.version)
-            for path, node in self._nodes.get_many(topic_at).items()
-        }
+        lists: dict[str, PartitionList | None] = {}
+        for path, node in self._nodes.get_many(topic_at).items():
+            topic = topic_at[path]
+            try:
+                lists[topic] = PartitionList.from_node(path, topic, node.data, node.version)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+                lists[topic] = None
+        return lists
 
-    def create_list(self, topic: str, partitions: Iterable[TopicPartition]) -> None:
-        """Give a topic an id, and its partitions an order. Raises NodeExists when it has them."""
-        text = _list_text(uuid.uuid4(), partitions)
-        self._nodes.create_with_parents(paths.gateway_topic(topic), text)
+    def store_list(self, wanted: PartitionList) -> PartitionList:
+        """Write a list over its version, -1 for a new one, and return it with the version that it has now.
 
-    def extend_list(self, known: PartitionList, partitions: Iterable[TopicPartition]) -> None:
-        """Append partitions to a list. Raises VersionConflict when another gateway has changed it, and NoNode."""
-        text = _list_text(known.topic_id, [*known.partitions, *partitions])
-        self._nodes.set(paths.gateway_topic(known.topic), text, known.version)
+        Raises VersionConflict, NodeExists and NoNode when another gateway has written meanwhile.
+        """
+        path = paths.gateway_topic(wanted.topic)
+        if wanted.version < 0:
+            self._nodes.create_with_parents(path, wanted.text.encode())
+            return wanted._replace(version=0)
+        return wanted._replace(version=self._nodes.set(path, wanted.text.encode(), wanted.version))
 
-    def forget(self, known: PartitionList) -> None:
-        """Remove a deleted topic's list and anchors: a topic of that name will be another one."""
-        self._nodes.delete(paths.gateway_topic(known.topic), known.version)
-        self._nodes.delete_tree(paths.gateway_anchors(known.topic_id.hex))
+    def forget(self, topic: str) -> None:
+        """Say that a topic was deleted, if it has a list, and remove its anchors."""
+        known = self.lists([topic]).get(topic)
+        if known is not None and not known.is_deleted:
+            self.store_list(known._replace(is_deleted=True))
+            self._nodes.delete_tree(paths.gateway_anchors(known.topic_id.hex))
 
     def anchor(self, topic_id: uuid.UUID, where: TopicPartition) -> tuple[bytes, int] | None:
         """Return the text of a partition's anchors, and its version; None when it has none."""
@@ -178,8 +198,3 @@ class GatewayRegistry:
             self._nodes.create_with_parents(path, text)
             return 0
         return self._nodes.set(path, text, version)
-
-
-def _list_text(topic_id: uuid.UUID, partitions: Iterable[TopicPartition]) -> bytes:
-    names = [where.znode_name for where in partitions]
-    return json.dumps({"id": topic_id.hex, "partitions": names}).encode()

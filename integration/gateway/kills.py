@@ -145,7 +145,9 @@ def harm(cluster: LocalCluster, account: Account, rng: random.Random) -> None:
 def check(cluster: LocalCluster, account: Account) -> None:
     """Read everything, as today's clients and as 0.7 do, and note what is wrong."""
     with connect(cluster.zk_connect) as client:
-        numbers = GatewayRegistry(client).lists([TOPIC])[TOPIC].partitions
+        known = GatewayRegistry(client).lists([TOPIC])[TOPIC]
+    assert known is not None
+    numbers = known.partitions
     for partition, where in enumerate(numbers):
         broker = cluster.brokers[where.broker_id]
         read = _read_today(cluster, partition)

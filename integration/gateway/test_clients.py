@@ -161,8 +161,10 @@ def test_topics_are_created_grown_and_deleted(cluster: LocalCluster, topic: str)
     admin.create_partitions([NewPartitions(topic, 6)])[topic].result(TIMEOUT_S)
     assert len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 6
 
+    assert produced(cluster, topic, [{"value": b"one"}] * 3) == [0, 1, 2]
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
+    assert produced(cluster, topic, [{"value": b"another topic"}]) == [0]
 
 
 def test_what_was_acknowledged_is_there_after_the_gateway_is_killed(cluster: LocalCluster, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from zk import paths
 from zk.cluster import TopicPartition
 from zk.connecting import connect
-from zk.errors import MalformedNode, NodeExists, NodeHeld, VersionConflict
-from zk.gateways import GatewayAddress, GatewayRegistry
+from zk.errors import NodeExists, NodeHeld, VersionConflict
+from zk.gateways import GatewayAddress, GatewayRegistry, PartitionList
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -38,39 +39,39 @@ def where(broker_id: int, partition: int) -> TopicPartition:
     return TopicPartition("views", broker_id, partition)
 
 
-def test_a_list_only_grows(registry: GatewayRegistry) -> None:
+def test_a_list_is_written_over_its_version_only(registry: GatewayRegistry) -> None:
     assert registry.lists(["views"]) == {}
-    registry.create_list("views", [where(1, 0), where(0, 0)])
-    known = registry.lists(["views"])["views"]
-    assert known.partitions == (where(1, 0), where(0, 0))
+    new = PartitionList("views", uuid.uuid4(), (where(1, 0), where(0, 0)))
+    known = registry.store_list(new)
+    assert registry.lists(["views"]) == {"views": known}
 
-    registry.extend_list(known, [where(0, 1)])
-    grown = registry.lists(["views"])["views"]
-    assert grown.partitions == (where(1, 0), where(0, 0), where(0, 1))
-    assert grown.topic_id == known.topic_id
+    grown = registry.store_list(known._replace(partitions=(*known.partitions, where(0, 1))))
+    assert registry.lists(["views"]) == {"views": grown}
     with pytest.raises(VersionConflict):
-        registry.extend_list(known, [where(2, 0)])
+        registry.store_list(known)
     with pytest.raises(NodeExists):
-        registry.create_list("views", [where(2, 0)])
+        registry.store_list(new)
 
 
 def test_a_deleted_topic_is_forgotten_with_its_anchors(registry: GatewayRegistry, client: ZkClient) -> None:
-    registry.create_list("views", [where(0, 0)])
-    known = registry.lists(["views"])["views"]
+    known = registry.store_list(PartitionList("views", uuid.uuid4(), (where(0, 0),)))
     registry.store_anchor(known.topic_id, where(0, 0), b"{}", None)
 
-    registry.forget(known)
-    assert registry.lists(["views"]) == {}
+    registry.forget("views")
+    registry.forget("views")
+    registry.forget("other")
+    deleted = known._replace(is_deleted=True, version=1)
+    assert registry.lists(["views", "other"]) == {"views": deleted}
     assert Nodes(client).children(paths.GATEWAY_ANCHORS) == []
-    registry.create_list("views", [where(0, 0)])
-    assert registry.lists(["views"])["views"].topic_id != known.topic_id
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"id": "x"}', b'{"id": "0", "partitions": ["0-0"]}', b"\xff"])
-def test_a_list_that_cannot_be_read_is_not_made_again(registry: GatewayRegistry, client: ZkClient, text: bytes) -> None:
+def test_a_list_that_cannot_be_read_is_told_apart_from_none(
+    registry: GatewayRegistry, client: ZkClient, text: bytes
+) -> None:
     Nodes(client).create_with_parents(paths.gateway_topic("views"), text)
-    with pytest.raises(MalformedNode):
-        registry.lists(["views"])
+    assert registry.lists(["views", "other"]) == {"views": None}
+    assert registry.malformed.count == 1
 
 
 def test_one_gateway_claims_a_broker_until_its_session_ends(registry: GatewayRegistry, zk_connect: str) -> None:
@@ -92,8 +93,7 @@ def test_a_gateway_keeps_its_number(registry: GatewayRegistry) -> None:
 
 
 def test_anchors_are_written_over_what_was_read_only(registry: GatewayRegistry) -> None:
-    registry.create_list("views", [where(0, 0)])
-    topic_id = registry.lists(["views"])["views"].topic_id
+    topic_id = uuid.uuid4()
     assert registry.anchor(topic_id, where(0, 0)) is None
     version = registry.store_anchor(topic_id, where(0, 0), b"1", None)
     assert registry.anchor(topic_id, where(0, 0)) == (b"1", version)

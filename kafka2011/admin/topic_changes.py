@@ -13,6 +13,7 @@ from kafka2011.admin.topics import describe_topic, living_partitions
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
+from zk.gateways import GatewayRegistry
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.requests import RequestRegistry, TopicRequest
@@ -145,6 +146,7 @@ def delete_topic(
         for group in readers:
             _forget_offsets(client, group, topic, gone)
     again = []
+    GatewayRegistry(client).forget(topic)
     if not registry.forget_topic(topic):
         again = sorted(registry.partitions_of(topic).keys() & gone)
     return TopicDeletion(changes, readers, readers if offsets else [], again)

@@ -12,6 +12,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
+from kafka2011.gateway.partition_lists import wanted_list
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.errors import NodeExists, NoNode, VersionConflict, ZkError
@@ -22,6 +23,7 @@ from zk.sessions import SessionEvents
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kafka2011.gateway.partition_lists import ListsFile
     from zk.client import ZkClient
     from zk.cluster import Broker
     from zk.gateways import GatewayAddress, PartitionList
@@ -37,16 +39,19 @@ _TRIES = 5
 class Catalogue:
     """Brokers, claims of gateways and topics as they were read last. `on_change` is called after each reading.
 
-    While ZooKeeper is away, everything stays as it was.
+    While ZooKeeper is away, everything stays as it was. A topic that nobody has registered is not shown, but its list
+    is kept: it may only be registered later.
     """
 
-    def __init__(self, client: ZkClient, on_change: Callable[[], object]) -> None:
+    def __init__(self, client: ZkClient, file: ListsFile, on_change: Callable[[], object]) -> None:
+        self._file = file
         self._brokers_registry = BrokerRegistry(client)
         self.registry = GatewayRegistry(client)
         self._on_change = on_change
         self.brokers: dict[int, Broker] = {}
         self.claims: dict[int, GatewayAddress] = {}
         self.lists: dict[str, PartitionList] = {}
+        self._kept = file.load()  # also of topics that are not registered now
         self.counts: dict[str, Mapping[int, int]] = {}
         self.cluster_id = ""
         self._known: dict[str, KnownTopic] = {}
@@ -91,19 +96,26 @@ class Catalogue:
         with self._reading:
             self._changed.clear()
             session_id = self._events.session_id
-            if session_id != self._session_id:  # watches went with the old session
+            is_new_session = session_id != self._session_id
+            if is_new_session:  # watches went with the old one
                 for known in self._known.values():
                     known.forget_all()
             self.brokers = self._brokers_registry.brokers(self._note)
             self.claims = self.registry.claims(self._note)
             names = self._brokers_registry.topics(self._note)
-            for gone in self._known.keys() - set(names):
-                self._forget(gone)
+            for gone in self.lists.keys() - set(names):  # deleted, or not registered again yet
+                del self.lists[gone]
+                self._known.pop(gone, None)
+                self.counts.pop(gone, None)
             every = [self._known.setdefault(name, KnownTopic(name, self._changed.set)) for name in names]
             self._brokers_registry.follow(every)
+            changed = []
             for known in every:
-                self.counts[known.topic] = self._brokers_registry.counts_of(known)
-            self._list(names)
+                counts = self._brokers_registry.counts_of(known)
+                if is_new_session or counts != self.counts.get(known.topic) or known.topic not in self.lists:
+                    changed.append(known.topic)
+                self.counts[known.topic] = counts
+            self._list(changed)
             self._session_id = session_id
         self._on_change()
 
@@ -118,38 +130,28 @@ class Catalogue:
                 self._changed.set()
 
     def _list(self, topics: list[str]) -> None:
-        """Append partitions that have no number yet to their topics' lists."""
-        unknown = [topic for topic in topics if topic not in self.lists]
-        self.lists.update(self.registry.lists(unknown))
-        for topic in topics:
-            for _ in range(_TRIES):
-                known = self.lists.get(topic)
-                listed = frozenset(known.partitions) if known is not None else frozenset()
-                new = [where for where in TopicPartition.all_of(topic, self.counts[topic]) if where not in listed]
-                if not new:
-                    break
+        """Give partitions that have no number yet one, and put lists right that ZooKeeper has of before."""
+        for _ in range(_TRIES):
+            stored = self.registry.lists(topics)
+            unwritten: list[str] = []
+            for topic in topics:
+                known = stored.get(topic)
+                if topic in stored and known is None:  # it cannot be read: nobody may guess
+                    continue
+                present = TopicPartition.all_of(topic, self.counts[topic])
+                wanted = wanted_list(topic, self._kept.get(topic), known, present)
                 try:
-                    if known is None:
-                        self.registry.create_list(topic, new)
-                    else:
-                        self.registry.extend_list(known, new)
+                    if wanted.partitions and (known is None or wanted != known):
+                        wanted = self.registry.store_list(wanted)
                 except (NodeExists, VersionConflict, NoNode) as error:
                     logger.info("topic %s: another gateway has changed its list: %s", topic, error)
-                self.lists.pop(topic, None)
-                self.lists.update(self.registry.lists([topic]))
-
-    def _forget(self, topic: str) -> None:
-        """Forget a topic that was deleted: one of that name will be another one."""
-        del self._known[topic]
-        self.counts.pop(topic, None)
-        known = self.lists.pop(topic, None)
-        if known is not None:
-            try:
-                self.registry.forget(known)
-            except (VersionConflict, NoNode) as error:
-                logger.info("topic %s was deleted, and another gateway has removed its list: %s", topic, error)
-            else:
-                logger.info("topic %s was deleted: its list and numbers are removed", topic)
+                    unwritten.append(topic)
+                else:
+                    self.lists[topic] = self._kept[topic] = wanted
+            topics = unwritten
+            if not topics:
+                break
+        self._file.store(self._kept)
 
     def _note(self, _event: object) -> None:
         self._changed.set()

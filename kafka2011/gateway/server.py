@@ -23,6 +23,7 @@ from kafka2011.gateway.connection import GatewayConnection, GatewayTlsConnection
 from kafka2011.gateway.metrics import GATEWAY_METRICS, gateway_samples, obstacle
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
+from kafka2011.gateway.partition_lists import ListsFile
 from kafka2011.gateway.partitions import Partitions
 from kafka2011.gateway.requests.context import Gateway
 from kafka2011.gateway.topic_changes import TopicChanges
@@ -95,7 +96,8 @@ class GatewayServer:
             config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms, SequentialGeventHandler()
         )
         self._tasks.start()
-        catalogue = Catalogue(client, self._drop_changed)
+        lists = ListsFile(config.directory / "topics.json")
+        catalogue = Catalogue(client, lists, self._drop_changed)
         catalogue.start()
         self.sockets.listen()
         address = self._address(catalogue.registry)
