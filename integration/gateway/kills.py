@@ -1,9 +1,9 @@
-"""Kills the gateway and brokers while clients of both times produce, and accounts for every record.
+"""Kills and pauses two gateways and the brokers while clients of both times produce, and accounts for every record.
 
-    python -m integration.gateway.kills --kills 50 --records 50000 --seed 1
+    python -m integration.gateway.kills --kills 50 --seed 1
 
 What was acknowledged must be read by today's clients once, at the offset that its producer was told, in the order in
-which it was sent; and be in the bytes that 0.7 reads.
+which it was sent; and be in the bytes that 0.7 reads. A gateway that has no files must give the same numbers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,38 @@ from typing import TYPE_CHECKING, Any
 import click
 import confluent_kafka
 
+from integration.gateway.dying import POINTS
 from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
-from kafka2011.local_cluster import LocalCluster
+from kafka2011.local_cluster import LocalCluster, LocalGateway, LocalServer
 from zk.connecting import connect
 from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+logger = logging.getLogger(__name__)
+
 TOPIC = "views"
 SETTLE_S = 120.0
 LEAST_GAP_S, MOST_GAP_S = 0.2, 1.5
-PAUSE_S = 8.0
-"""Longer than a session of ZooKeeper lasts."""
+SESSION_MS = 2000
+PAUSE_S = 5.0
+"""Longer than a session of ZooKeeper lasts, and than a client waits for an answer."""
+CLIENT_TIMEOUT_MS = 4000
+POINT_S = 10.0
+"""How long a gateway may take to get to the point where it is to die."""
+AT_OPENING = {"anchored", "stored"}
+RECORD_S = 0.001
+"""How long a producer waits after each record: all are read again in the end."""
+DYING = Path(__file__).with_name("dying.py")
+FAULTS = {
+    "kill a gateway at a point": 6,
+    "kill a gateway": 2,
+    "kill both gateways": 1,
+    "kill a broker": 2,
+    "pause a gateway": 2,
+    "pause a broker": 1,
+}
 
 
 @dataclass
@@ -49,11 +68,64 @@ class Account:
     problems: list[str] = field(default_factory=list)
 
 
+class Gateways:
+    """Gateways of one cluster, each with a directory of its own. They end at points when they are told to."""
+
+    def __init__(self, cluster: LocalCluster, directory: Path, count: int) -> None:
+        self._directory = directory
+        self._order = directory / "order"
+        self._settings = {"zk.connect": cluster.zk_connect, "zk.sessiontimeout.ms": str(SESSION_MS)}
+        self.running: list[LocalGateway] = []
+        for _ in range(count):
+            self.add()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all of them."""
+        return ",".join(f"{gateway.host}:{gateway.port}" for gateway in self.running)
+
+    def add(self) -> None:
+        """Start one more."""
+        directory = self._directory / f"gateway-{len(self.running)}"
+        program = (sys.executable, str(DYING), str(self._order))
+        gateway = LocalGateway(directory, self._settings, program)
+        gateway.start()
+        self.running.append(gateway)
+
+    def kill_at(self, point: str, times: int) -> bool:
+        """Have the one that gets there first die at a point; False if none did, and all were killed wherever they were.
+
+        Some points are passed rarely, except after a restart.
+        """
+        new = self._order.with_suffix(".new")
+        new.write_text(f"{point} {times}")
+        new.rename(self._order)
+        if point in AT_OPENING:
+            for each in self.running:
+                each.kill()
+                each.start()
+        ends_s = time.monotonic() + POINT_S
+        while all(each.running for each in self.running) and time.monotonic() < ends_s:
+            time.sleep(0.01)
+        is_there = not self._order.exists()
+        if not is_there:
+            self._order.unlink()
+            for each in self.running:
+                each.kill()
+        return is_there
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        for gateway in self.running:
+            gateway.stop()
+
+
 class Producers:
     """One idempotent producer of today for each partition, and one of 0.7 for each broker."""
 
-    def __init__(self, cluster: LocalCluster, account: Account, records: int) -> None:
+    def __init__(self, cluster: LocalCluster, gateways: Gateways, account: Account, records: int) -> None:
         self._cluster = cluster
+        self._bootstrap_servers = gateways.bootstrap_servers
         self._account = account
         self._records = records
         self.stopped = threading.Event()
@@ -75,9 +147,12 @@ class Producers:
     def _today(self, partition: int) -> None:
         producer = confluent_kafka.Producer(
             {
-                "bootstrap.servers": self._cluster.bootstrap_servers,
+                "bootstrap.servers": self._bootstrap_servers,
                 "enable.idempotence": True,
                 "message.timeout.ms": 600_000,
+                "request.timeout.ms": CLIENT_TIMEOUT_MS,
+                "socket.timeout.ms": CLIENT_TIMEOUT_MS,
+                "reconnect.backoff.max.ms": 1000,
                 "linger.ms": 2,
                 "logger": _silent(),
             }
@@ -95,6 +170,7 @@ class Producers:
                 break
             producer.produce(TOPIC, b"today-%d-%d" % (partition, number), partition=partition, on_delivery=note)
             producer.poll(0)
+            time.sleep(RECORD_S)
             while len(producer) > 500:
                 producer.poll(0.05)
         left = producer.flush(SETTLE_S)
@@ -125,24 +201,35 @@ def _silent() -> Any:
     return logger
 
 
-def harm(cluster: LocalCluster, account: Account, rng: random.Random) -> None:
+def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: random.Random, fault: str) -> None:
     """Do one thing to a process of the cluster, and undo it."""
-    assert cluster.gateway is not None
-    what = rng.choices(["kill gateway", "kill broker", "pause gateway", "pause broker"], [5, 3, 1, 1])[0]
-    server = cluster.gateway if "gateway" in what else rng.choice([*cluster.brokers.values()])
-    account.faults[what] += 1
-    if "kill" in what:
+    gateway = rng.choice(gateways.running)
+    broker = rng.choice([*cluster.brokers.values()])
+    server: LocalServer = broker if "broker" in fault else gateway
+    if fault == "kill a gateway at a point":
+        point = rng.choice(POINTS)
+        is_there = gateways.kill_at(point, 0 if point in AT_OPENING else rng.choice([0, 0, 1, 5, 20]))
+        fault = f"kill a gateway, {point}" if is_there else "kill both gateways"
+    elif fault == "kill both gateways":
+        for each in gateways.running:
+            each.kill()
+    elif "kill" in fault:
         server.kill()
-        time.sleep(rng.uniform(0, 1))
-        server.start()
     else:
+        pause_s = rng.choice([0.5, PAUSE_S])
+        fault = f"{fault} for {pause_s:g} s"
         server.pause()
-        time.sleep(rng.choice([0.5, PAUSE_S]))
+        time.sleep(pause_s)
         server.resume()
+    account.faults[fault] += 1
+    if "kill" in fault:
+        time.sleep(rng.choice([0, rng.uniform(0, 1), SESSION_MS / 1000 + 1]))
+        for each in (*gateways.running, *cluster.brokers.values()):
+            each.start()
     time.sleep(rng.uniform(LEAST_GAP_S, MOST_GAP_S))
 
 
-def check(cluster: LocalCluster, account: Account) -> None:
+def check(cluster: LocalCluster, bootstrap_servers: str, account: Account) -> None:
     """Read everything, as today's clients and as 0.7 do, and note what is wrong."""
     with connect(cluster.zk_connect) as client:
         known = GatewayRegistry(client).lists([TOPIC])[TOPIC]
@@ -150,7 +237,7 @@ def check(cluster: LocalCluster, account: Account) -> None:
     numbers = known.partitions
     for partition, where in enumerate(numbers):
         broker = cluster.brokers[where.broker_id]
-        read = _read_today(cluster, partition)
+        read = _read_today(bootstrap_servers, partition)
         _check_partition(account, partition, read)
         with SimpleConsumer(broker.host, broker.port) as consumer:
             stored = set(_stored(consumer))
@@ -181,10 +268,10 @@ def _check_partition(account: Account, partition: int, read: list[tuple[int, byt
             last = number
 
 
-def _read_today(cluster: LocalCluster, partition: int) -> list[tuple[int, bytes]]:
+def _read_today(bootstrap_servers: str, partition: int) -> list[tuple[int, bytes]]:
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            "bootstrap.servers": bootstrap_servers,
             "group.id": "account",
             "enable.auto.commit": False,
             "logger": _silent(),
@@ -217,41 +304,69 @@ def _stored(consumer: SimpleConsumer) -> list[bytes]:
     return values
 
 
-def run(kills: int, records: int, seed: int, directory: Path) -> Account:
-    """Harm a cluster so many times while clients produce, and return the account."""
-    rng = random.Random(seed)
+def run(faults: list[str], records: int, rng: random.Random, directory: Path, zk_connect: str | None = None) -> Account:
+    """Harm a cluster while clients produce, and return the account."""
     account = Account()
-    with LocalCluster(2, directory=directory, gateway=True) as cluster:
-        producers = Producers(cluster, account, records)
-        harmed = 0
-        while harmed < kills and not account.problems and any(thread.is_alive() for thread in producers.threads[:2]):
-            harm(cluster, account, rng)
-            harmed += 1
-        while any(thread.is_alive() for thread in producers.threads[:2]) and not account.problems:
-            if sum(producers.done.values()) >= 2 * records or harmed >= kills:
-                break
-            time.sleep(0.1)
-        producers.stopped.set()
-        for thread in producers.threads:
-            thread.join(SETTLE_S)
-        check(cluster, account)
+    with LocalCluster(2, directory=directory, zk_connect=zk_connect) as cluster:
+        gateways = Gateways(cluster, directory, 2)
+        try:
+            _produce(cluster, gateways, account, records, rng, faults)
+            check(cluster, gateways.bootstrap_servers, account)
+            gateways.stop()
+            gateways.running.clear()
+            gateways = Gateways(cluster, directory / "new", 1)
+            check(cluster, gateways.bootstrap_servers, account)
+        finally:
+            gateways.stop()
     return account
 
 
+def _produce(
+    cluster: LocalCluster,
+    gateways: Gateways,
+    account: Account,
+    records: int,
+    rng: random.Random,
+    faults: list[str],
+) -> None:
+    producers = Producers(cluster, gateways, account, records)
+    begun = time.monotonic()
+    for number, fault in enumerate(faults):
+        harm(cluster, gateways, account, rng, fault)
+        logger.info(
+            "%.0f s, %d faults, %d acknowledged: %s",
+            time.monotonic() - begun,
+            number + 1,
+            sum(producers.done.values()),
+            fault,
+        )
+        if account.problems:
+            break
+    producers.stopped.set()
+    for thread in producers.threads:
+        thread.join(2 * SETTLE_S)
+
+
 @click.command()
-@click.option("--kills", default=50, show_default=True)
-@click.option("--records", default=1_000_000, show_default=True, help="The most records of each producer.")
+@click.option("--kills", default=50, show_default=True, help="How many faults there are.")
+@click.option("--records", default=10_000_000, show_default=True, help="The most records of each producer.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--directory", type=click.Path(file_okay=False, path_type=Path))
 def main(kills: int, records: int, seed: int, directory: Path | None) -> None:
-    """Kill the gateway and brokers while clients produce, and account for every record."""
+    """Kill gateways and brokers while clients produce, and account for every record."""
+    logging.basicConfig(level=logging.WARNING)
+    logger.setLevel(logging.INFO)
+    rng = random.Random(seed)
+    faults = rng.choices([*FAULTS], [*FAULTS.values()], k=kills)
     place = directory or Path(tempfile.mkdtemp(prefix="kafka2011-kills-"))
-    account = run(kills, records, seed, place)
+    account = run(faults, records, rng, place)
     click.echo(
         f"seed {seed}: {len(account.offsets)} acknowledged to today's producers,"
         f" {sum(offset < 0 for _, offset in account.offsets.values())} of them without an offset;"
-        f" {len(account.confirmed_07)} confirmed to 0.7's; {dict(account.faults)}; {len(account.problems)} problems"
+        f" {len(account.confirmed_07)} confirmed to 0.7's; {len(account.problems)} problems"
     )
+    for fault, times in sorted(account.faults.items()):
+        click.echo(f"{times:4} {fault}")
     for problem in account.problems[:20]:
         click.echo(problem)
     sys.exit(1 if account.problems else 0)

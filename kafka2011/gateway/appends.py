@@ -17,11 +17,12 @@ from gevent.event import Event
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.numbering.producers import SequenceAnswer
+from kafka2011.gateway.numbering.senders import MOST_MARKS
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.wire.protocol import produce_frame, topic_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafka2011.gateway.links import BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Numbered
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 4 * 1024 * 1024
+ROUND_SETS = MOST_MARKS // 2
+"""A round may have to be sent again, and the marks of the first copy must still be known when the second one comes."""
 RETRY_S = 0.2
 _REFUSALS = {
     SequenceAnswer.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -57,6 +60,8 @@ class Append:
     error: ErrorCode = ErrorCode.NONE
     first_number: int = -1
     is_partial: bool = False
+    is_repeated: bool = False
+    """Whether the log held some of it already, sent by another gateway or before a kill."""
     text: str = ""
     records: int = 0
     numbers: dict[bytes, int] = field(default_factory=dict)
@@ -68,6 +73,11 @@ class Append:
     def size(self) -> int:
         """How many bytes its sets have."""
         return sum(len(data) for data, _ in self.sets)
+
+    @property
+    def needs_number(self) -> bool:
+        """Whether it must be found in the log."""
+        return self.batch is not None or (self.is_acknowledged and all(origin is not None for _, origin in self.sets))
 
     @property
     def missing(self) -> list[tuple[bytes, Origin | None]]:
@@ -135,21 +145,30 @@ class Appender:
             self._is_running = False
 
     def _round(self) -> None:
+        begun: list[Append] = []
         appends: list[Append] = []
-        size = 0
         self._settle()
-        while self._waiting and (not appends or size + self._waiting[0].size <= ROUND_BYTES):
-            append = self._waiting.popleft()
-            size += append.size
-            if self._begin(append):
-                appends.append(append)
         try:
+            for append in self._next():
+                begun.append(append)
+                if self._begin(append):
+                    appends.append(append)
             self._complete(appends)
         except Exception:
             logger.exception("an append to %s failed", self._log.where)
         finally:
-            for append in appends:
+            for append in begun:
                 self._end(append)
+
+    def _next(self) -> Iterator[Append]:
+        """Take those that wait and fit into one round."""
+        size = sets = 0
+        while self._waiting:
+            append = self._waiting[0]
+            size, sets = size + append.size, sets + len(append.sets)
+            if size > append.size and (size > ROUND_BYTES or sets > ROUND_SETS):
+                return
+            yield self._waiting.popleft()
 
     def _begin(self, append: Append) -> bool:
         """Say whether it has to be appended; answer it if not."""
@@ -159,8 +178,9 @@ class Appender:
             logger.info("%s cannot be appended to: %s", self._log.where, error)
             append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
             return False
-        if append.batch is not None and not self._log.is_current:
-            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)  # its sequence may be in what has not been read yet
+        if append.needs_number and not self._log.is_current:
+            # Its sequence may be in what has not been read yet; and what cannot be found would be sent again and again.
+            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
             return False
         if append.batch is not None and not self._is_new(append, states.check(append.batch), append.batch):
             return False
@@ -194,18 +214,20 @@ class Appender:
     def _complete(self, appends: list[Append]) -> None:
         """Send what is to be appended, and wait until all of it is readable, or its time is over."""
         deadline_s = time.monotonic() + self._timeout_s
+        lost = ErrorCode.NOT_LEADER_OR_FOLLOWER
         while unfinished := [append for append in appends if not append.done.is_set()]:
+            self._settle()
             if not self._holds():
                 for append in unfinished:
-                    append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    append.finish(lost)
                 return
             if time.monotonic() >= deadline_s:
                 logger.warning("%s: %d sends could not be confirmed in time", self._log.where, len(unfinished))
                 for append in unfinished:
                     append.finish(ErrorCode.REQUEST_TIMED_OUT)
                 return
-            self._settle()
             connections = self._tail.connections
+            lost = ErrorCode.REQUEST_TIMED_OUT  # from here on it may be stored, and clients must not think otherwise
             try:
                 self._send(unfinished)
             except BrokerConnectionError as error:
@@ -258,14 +280,26 @@ class Appender:
             if is_repeat:  # sent by a gateway before this one, and stored late
                 number = self._log.index().producers.stored_at(piece.origin)
             append.numbers[piece.origin.mark] = number
+            append.is_repeated |= is_repeat
             if not append.missing:
-                append.finish(first_number=append.base)
+                self._finish_found(append)
+
+    def _finish_found(self, append: Append) -> None:
+        """Answer what is readable, unless it does not count: a newer epoch of its producer was stored before it."""
+        error = ErrorCode.NONE
+        if append.batch is not None and append.is_repeated:
+            states = self._log.index().producers
+            states.end(append.batch)
+            error = _REFUSALS.get(states.check(append.batch).answer, error)
+        append.finish(error, append.base)
 
     def _end(self, append: Append) -> None:
         append.finish(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if append.batch is not None:
+        index = self._log.known_index
+        if append in self._in_flight and append.batch is not None:
             self._in_flight.remove(append)
-            self._log.index().producers.end(append.batch)
+            if index is not None:
+                index.producers.end(append.batch)
         for _, origin in append.sets:
             if origin is not None:
                 self._awaited.pop(origin.mark, None)

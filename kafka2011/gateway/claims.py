@@ -79,7 +79,10 @@ class Claims:
     def _run(self) -> None:
         while True:
             gevent.sleep(RETRY_S if self._lease is None else min(RETRY_S, self._lease.renew_interval_s))
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                logger.exception("claims on brokers cannot be looked after")
 
     def _look(self) -> None:
         session_id = self._client.session_id

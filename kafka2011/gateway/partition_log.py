@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections import OrderedDict, deque
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
-from kafka2011.errors import KafkaError, OffsetOutOfRangeError
+from kafka2011.errors import KafkaError, LogError, OffsetOutOfRangeError
 from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind
@@ -22,7 +23,7 @@ from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafka2011.gateway.links import BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Boundary, Numbered
@@ -149,9 +150,9 @@ class PartitionLog:
 
     def check(self) -> None:
         """See what has become of the log after a position was out of range, or the broker was away."""
-        with self._lock:
+        with self._changed() as index:
             self._forget()
-            self.index().check()
+            index.check()
 
     def _forget(self) -> None:
         self.is_current = False
@@ -160,11 +161,28 @@ class PartitionLog:
         self._encoded = -1, 0, b""
         self._hints.clear()
 
-    def take(self, data: bytes) -> None:
-        """Give numbers to what was fetched from the end of what is indexed, and wake those who wait for it."""
+    @contextmanager
+    def _changed(self) -> Iterator[PartitionIndex]:
+        """Lend the index to one who changes it.
+
+        If its anchors were written by another gateway, or by a write whose answer was lost, it is opened again.
+        """
         with self._lock:
-            index = self.index()
-            position = index.end.position
+            try:
+                yield self.index()
+            except LogError:
+                self._index = None
+                self._forget()
+                raise
+
+    def take(self, position: int, data: bytes) -> None:
+        """Give numbers to what was fetched at the end of what is indexed, and wake those who wait for it.
+
+        Nothing is done if that end is elsewhere by now.
+        """
+        with self._changed() as index:
+            if position != index.end.position:
+                return
             numbered = index.take(data)
             if not numbered and index.generation == self._generation:
                 data = self.read(position, self._needed_bytes(data))
@@ -205,8 +223,7 @@ class PartitionLog:
     def refresh_start(self) -> None:
         """See whether the broker has deleted the front of the log."""
         start = self.earliest()
-        with self._lock:
-            index = self.index()
+        with self._changed() as index:
             if start != index.log_start().position:
                 index.note_log_start(start)
 
@@ -236,9 +253,9 @@ class PartitionLog:
 
     def store(self) -> None:
         """Store what is known of numbers, if anything is."""
-        with self._lock:
-            if self._index is not None:
-                self._index.persist()
+        if self._index is not None:
+            with self._changed() as index:
+                index.persist()
 
     # Reading
 
@@ -266,11 +283,14 @@ class PartitionLog:
 
     def _records_at(self, place: Boundary, number: int, max_bytes: int) -> bytes:
         size = min(max(max_bytes, SLACK_BYTES) + SLACK_BYTES, MOST_FETCHED_BYTES)
+        generation = self._generation
         while True:
             try:
                 data = self.read(place.position, size)
             except OffsetOutOfRangeError:
                 self.check()
+                return b""
+            if self.index().generation != generation:  # the log is another one, and the place was in the old one
                 return b""
             numbered = self.index().numbered(place, data)
             if not numbered:

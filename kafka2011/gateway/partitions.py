@@ -121,13 +121,13 @@ class Partitions:
             self._new_index,
             self._config.max_socket_request_bytes,
         )
-
-        def holds() -> bool:
-            """Say whether the broker is served, and has not moved."""
-            return self._claims.holds(where.broker_id) and self._brokers.get(where.broker_id) is broker
-
-        appender = Appender(log, broker.links, broker.tail, holds, timeout_s)
+        appender = Appender(log, broker.links, broker.tail, lambda: self._is_in_service(log), timeout_s)
         return Served(log, appender, broker.tail)
+
+    def _is_in_service(self, log: PartitionLog) -> bool:
+        """Say whether a log is still the one in service: a claim may be lost and won again, and a broker may move."""
+        served = self._served.get(log.where)
+        return served is not None and served.log is log and self._claims.holds(log.where.broker_id)
 
     def _broker(self, broker_id: int) -> _Served:
         served = self._brokers.get(broker_id)

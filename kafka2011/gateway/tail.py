@@ -25,6 +25,7 @@ WAIT_S = 10.0
 RETRY_S = 0.2
 FETCHED_BYTES = 16 * 1024 * 1024
 """The most that one request asks for, of all partitions together."""
+TURN_S = 0.02
 LEAST_BYTES = 64 * 1024
 MOST_PARTS = 1000
 WANTED_S = 30.0
@@ -51,6 +52,7 @@ class BrokerTail:
             log.is_current = False
             self._logs[log] = None
             self._wanted.set()
+        if not log.is_current:
             self._nudge()
 
     def stop(self) -> None:
@@ -80,7 +82,12 @@ class BrokerTail:
                 self._wanted.wait()
                 continue
             try:
-                self._look([*self._logs][:MOST_PARTS])
+                logs = [*self._logs][:MOST_PARTS]
+                if len(self._logs) > MOST_PARTS:  # they take turns, and none waits at the broker
+                    for log in logs:
+                        self._logs[log] = self._logs.pop(log)
+                    gevent.sleep(TURN_S)
+                self._look(logs)
             except (BrokerConnectionError, ZkError) as error:
                 self._link.close()
                 logger.info("broker %d: %s", self._links.broker.id, error)
@@ -101,15 +108,16 @@ class BrokerTail:
         )
         may_wait = all(log.is_current for log in logs) and len(logs) == len(self._logs)
         request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else None)
-        for log, (error, data) in zip(logs, self._ask(request, WAIT_S if may_wait else 0.0), strict=True):
-            self._take(log, error, data)
+        answers = self._ask(request, WAIT_S if may_wait else 0.0)
+        for log, fetch, (error, data) in zip(logs, fetches, answers, strict=True):
+            self._take(log, error, fetch.offset, data)
 
     def _is_ready(self, log: PartitionLog) -> bool:
         try:
             log.begin_following()
         except (BrokerConnectionError, ZkError):
             raise
-        except KafkaError as failed:
+        except (KafkaError, OSError) as failed:
             self._give_up(log, failed)
             return False
         return True
@@ -131,22 +139,22 @@ class BrokerTail:
             self._nudges = 0
         return decode_multifetch_body(frame[2:], len(request.fetches))
 
-    def _take(self, log: PartitionLog, error: int, data: bytes) -> None:
+    def _take(self, log: PartitionLog, error: int, position: int, data: bytes) -> None:
         try:
             if error == OffsetOutOfRangeError.code:
                 log.check()
             elif error != ErrorCodes.NONE:
                 raise ErrorCodes.error_for(error, f"a fetch at the end of {log.where} was refused")
             elif data:
-                log.take(data)
-            else:
+                log.take(position, data)
+            elif position == log.index().end.position:
                 log.note_current()
         except (BrokerConnectionError, ZkError):
             raise
-        except KafkaError as failed:
+        except (KafkaError, OSError) as failed:  # such as a full disk: other partitions go on
             self._give_up(log, failed)
 
-    def _give_up(self, log: PartitionLog, failed: KafkaError) -> None:
+    def _give_up(self, log: PartitionLog, failed: Exception) -> None:
         """Follow a log no more until somebody wants it again."""
         logger.warning("%s cannot be followed: %s", log.where, failed)
         log.note_outage(str(failed))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gevent
 import pytest
 
-from kafka2011.errors import BrokerConnectionError
+from kafka2011.errors import BrokerConnectionError, LogError
+from kafka2011.gateway import appends
 from kafka2011.gateway.appends import Append, Appender
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
@@ -20,12 +21,16 @@ from kafka2011.gateway.records.wrappers import wrappers_of
 from kafka2011.gateway.tail import BrokerTail
 from kafka2011.message.message_set import MessageSet
 from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
-from tests.support.broker_in_memory import BrokerInMemory
+from tests.planted.patches import Defect, read_defects
+from tests.support.broker_in_memory import BrokerInMemory, LinkInMemory
+from tests.support.noticing import assert_noticed
 from tests.support.record_batches import Record, batch_of, read_batch
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kafka2011.gateway.numbering.stores import AnchorState
 
 DEADLINE_S = 20.0
 TOPIC_ID = uuid.UUID(int=7)
@@ -225,3 +230,143 @@ def test_the_number_of_a_repeat_is_that_of_the_first_copy(partition: Partition) 
 
     assert told(append) == (ErrorCode.NONE, 1)
     assert partition.values() == {0: b"a", 1: b"b"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_told"), [((9, 0, 0), (ErrorCode.NONE, 0)), ((9, 1, 0), (ErrorCode.INVALID_PRODUCER_EPOCH, -1))]
+)
+def test_what_another_gateway_has_stored_meanwhile_comes_first(
+    partition: Partition,
+    monkeypatch: pytest.MonkeyPatch,
+    stored: tuple[int, int, int],
+    is_told: tuple[ErrorCode, int],
+) -> None:
+    """A copy of the batch, or one of a newer epoch, behind which it does not count."""
+    append, late = partition.broker.append, [partition.wrapped(b"first", producer=stored)]
+
+    def append_behind(data: bytes) -> None:
+        while late:
+            append(late.pop())
+        append(data)
+
+    monkeypatch.setattr(partition.broker, "append", append_behind)
+    assert partition.sent(b"second", producer=(9, 0, 0)) == is_told
+    assert partition.values() == {0: b"first"}
+
+
+def test_a_client_is_not_told_that_nothing_was_stored_once_something_was_sent(partition: Partition) -> None:
+    """NOT_LEADER_OR_FOLLOWER says that."""
+    partition.broker.is_flushing = False
+
+    def lose_claim() -> None:
+        partition.is_claimed = False
+
+    partition.broker.after_append = lose_claim
+    assert partition.sent(b"one") == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def test_a_claim_that_is_lost_while_the_end_is_looked_up_counts(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    want = partition.tail.want
+
+    def fail() -> None:
+        partition.log.note_outage("the broker is away")
+        raise BrokerConnectionError("the connection was lost")
+
+    def want_and_lose_claim(log: PartitionLog) -> None:
+        want(log)
+        partition.is_claimed = not partition.broker.appends
+
+    partition.broker.is_flushing = False
+    partition.broker.after_append = fail
+    monkeypatch.setattr(partition.tail, "want", want_and_lose_claim)
+    assert partition.sent(b"one") == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert len(partition.broker.appends) == 1
+
+
+@pytest.mark.parametrize("producer", [(9, 0, 0), (-1, -1, -1)])
+def test_nothing_is_appended_before_the_end_of_the_log_is_known(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch, producer: tuple[int, int, int]
+) -> None:
+    """A sequence may be there already, and what cannot be found would be sent again."""
+    monkeypatch.setattr(appends, "SETTLE_S", 0.0)
+    partition.tail.stop()
+    assert partition.sent(b"one", producer=producer) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.broker.appends == []
+
+
+def test_however_many_are_sent_again_they_count_once(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, confirm = partition.broker, LinkInMemory.confirm
+    broker.is_flushing = False
+    lost: list[int] = []
+
+    def confirm_and_lose(link: LinkInMemory, *frames: bytes) -> None:
+        confirm(link, *frames)
+        if len(broker.appends) >= 400 and not lost:
+            lost.append(len(frames))
+            raise BrokerConnectionError("the connection was lost after the append")
+        broker.flush()
+
+    monkeypatch.setattr(LinkInMemory, "confirm", confirm_and_lose)
+    made = [partition.send(b"%d" % number) for number in range(400)]
+    assert [told(append)[0] for append in made] == [ErrorCode.NONE] * 400
+    assert lost
+    assert partition.sent(b"last")[0] is ErrorCode.NONE
+    assert list(partition.values().values()) == [*(b"%d" % number for number in range(400)), b"last"]
+
+
+def test_an_index_over_which_another_gateway_has_written_is_opened_again(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or which was written, and the answer was lost: then ZooKeeper has another version than is known here."""
+    assert partition.sent(b"one") == (ErrorCode.NONE, 0)
+    load, store = partition.anchors.load, partition.anchors.store
+    is_known = False
+
+    def load_and_know() -> AnchorState | None:
+        nonlocal is_known
+        is_known = True
+        return load()
+
+    def store_if_known(state: AnchorState) -> None:
+        if not is_known:
+            raise LogError("another gateway has written")
+        store(state)
+
+    monkeypatch.setattr(partition.anchors, "load", load_and_know)
+    monkeypatch.setattr(partition.anchors, "store", store_if_known)
+    with pytest.raises(LogError):
+        partition.log.store()
+    assert partition.sent(b"two") == (ErrorCode.NONE, 1)
+    assert is_known
+    partition.log.store()
+    assert partition.values() == {0: b"one", 1: b"two"}
+
+
+def test_bytes_are_taken_only_where_they_were_read(partition: Partition) -> None:
+    """While they were fetched, the index may have been moved to another place."""
+    partition.log.take(100, bytes(MessageSet([b"one"])))
+    assert partition.log.index().end == (0, 0)
+
+
+def test_what_fails_unexpectedly_is_answered(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert partition.sent(b"one") == (ErrorCode.NONE, 0)
+
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition.log, "index", fail)
+        assert partition.sent(b"two") == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+    assert partition.sent(b"three") == (ErrorCode.NONE, 1)
+
+
+DEFECTS = [defect for defect in read_defects("gateway_server").values() if "file" not in defect.shows]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test that it names fails with it."""
+    monkeypatch.setitem(globals(), "DEADLINE_S", 0.7)
+    assert_noticed(defect, globals()[defect.shows["noticed_by"]], request)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 import pytest
 
+from kafka2011.gateway import tail
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
 from kafka2011.gateway.requests.offsets import await_current
@@ -14,7 +15,9 @@ from kafka2011.gateway.tail import BrokerTail
 from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_appends import TOPIC_ID
 from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
+from tests.planted.patches import Defect, read_defects
 from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.noticing import assert_noticed
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -86,3 +89,35 @@ def test_an_outage_is_told_and_over_when_the_broker_answers(followed: Followed) 
             followed.want()
             followed.log.changes.wait(0.1)
     assert followed.end() == 3
+
+
+def test_a_partition_whose_index_cannot_be_written_leaves_others_alone(followed: Followed) -> None:
+    def fail(_log: PartitionLog) -> PartitionIndex:
+        raise OSError("no space left on device")
+
+    links: Any = followed.broker
+    full = PartitionLog(TopicPartition("clicks", 0, 0), 0, TOPIC_ID, lambda: links, fail, 1024 * 1024)
+    followed.tail.want(full)
+    appended(followed, 2)
+    assert followed.end() == 2
+    assert "no space" in full.fault
+
+
+def test_more_partitions_than_one_request_holds_take_turns(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "MOST_PARTS", 1)
+    other = Followed()
+    other.tail.stop()
+    other.tail = followed.tail
+    followed.want()
+    assert other.end() == 0
+    assert followed.end() == 0
+
+
+DEFECTS = [defect for defect in read_defects("gateway_server").values() if defect.shows.get("file") == "test_tail"]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test that it names fails with it."""
+    monkeypatch.setitem(globals(), "DEADLINE_S", 0.7)
+    assert_noticed(defect, globals()[defect.shows["noticed_by"]], request)

@@ -88,7 +88,7 @@ def _read_one(item: _Asked, served: Served, max_bytes: int, *, is_first: bool) -
         return {"error_code": ErrorCode.CORRUPT_MESSAGE}
     except BrokerConnectionError:
         return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
-    except KafkaError as error:
+    except (KafkaError, OSError) as error:
         logger.warning("%s cannot be read at %d: %s", served.log.where, item.offset, error)
         return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
 

@@ -64,7 +64,7 @@ def _of(served: Served, timestamp: int) -> Body:
         return _at(served, timestamp)
     except BrokerConnectionError:
         return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
-    except KafkaError as error:
+    except (KafkaError, OSError) as error:
         logger.warning("%s: its offsets cannot be told: %s", served.log.where, error)
         return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
 
