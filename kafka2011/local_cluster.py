@@ -386,7 +386,7 @@ class LocalCluster(Closing):
         if "hostname" in self._properties:
             settings["advertised.host"] = self._properties["hostname"]
         if self._security is not None:
-            settings |= {key: value for key, value in self._security.properties.items() if key.startswith("tls.")}
+            settings |= self._security.properties
         return LocalGateway(self.directory / "gateway", settings)
 
     def _begin_replicas(self) -> None:

@@ -202,12 +202,12 @@ def _silent() -> Any:
 
 
 def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: random.Random, fault: str) -> None:
-    """Do one thing to a process of the cluster, and undo it."""
+    """Do one thing to a process of the cluster, and undo it. The fault may be a point, too."""
     gateway = rng.choice(gateways.running)
     broker = rng.choice([*cluster.brokers.values()])
     server: LocalServer = broker if "broker" in fault else gateway
-    if fault == "kill a gateway at a point":
-        point = rng.choice(POINTS)
+    if fault in POINTS or fault == "kill a gateway at a point":
+        point = fault if fault in POINTS else rng.choice(POINTS)
         is_there = gateways.kill_at(point, 0 if point in AT_OPENING else rng.choice([0, 0, 1, 5, 20]))
         fault = f"kill a gateway, {point}" if is_there else "kill both gateways"
     elif fault == "kill both gateways":
@@ -224,8 +224,9 @@ def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: rando
     account.faults[fault] += 1
     if "kill" in fault:
         time.sleep(rng.choice([0, rng.uniform(0, 1), SESSION_MS / 1000 + 1]))
-        for each in (*gateways.running, *cluster.brokers.values()):
-            each.start()
+        servers: list[LocalServer] = [*gateways.running, *cluster.brokers.values()]
+        for stopped in servers:
+            stopped.start()
     time.sleep(rng.uniform(LEAST_GAP_S, MOST_GAP_S))
 
 
@@ -304,10 +305,17 @@ def _stored(consumer: SimpleConsumer) -> list[bytes]:
     return values
 
 
-def run(faults: list[str], records: int, rng: random.Random, directory: Path, zk_connect: str | None = None) -> Account:
+def run(
+    faults: list[str],
+    records: int,
+    rng: random.Random,
+    directory: Path,
+    zk_connect: str | None = None,
+    brokers: int = 2,
+) -> Account:
     """Harm a cluster while clients produce, and return the account."""
     account = Account()
-    with LocalCluster(2, directory=directory, zk_connect=zk_connect) as cluster:
+    with LocalCluster(brokers, directory=directory, zk_connect=zk_connect) as cluster:
         gateways = Gateways(cluster, directory, 2)
         try:
             _produce(cluster, gateways, account, records, rng, faults)

@@ -55,6 +55,12 @@ def test_what_is_not_offered_ends_the_connection(api: int, version: int) -> None
         begin(gateway(), caller(), frame(api, version))
 
 
+@pytest.mark.parametrize(("api", "hint"), [(17, "SASL"), (36, "SASL"), (68, "group.protocol=classic")])
+def test_who_runs_the_gateway_is_told_what_a_client_is_set_to(api: int, hint: str) -> None:
+    with pytest.raises(ProtocolError, match=hint):
+        begin(gateway(), caller(), frame(api, 0))
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 9, 11])
 def test_a_request_that_ends_too_early_ends_the_connection(size: int) -> None:
     with pytest.raises(ProtocolError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     Answer: TypeAlias = Callable[[], Parts | None]
 
 _TRANSACTION = 1
+_SASL = ": there is no SASL here; clients are known by TLS certificates (security.protocol=SSL)"
+_HINTS = {17: _SASL, 36: _SASL, 68: ": groups need the classic protocol (group.protocol=classic)"}
+"""What clients ask for without saying that it failed."""
 
 
 def _api_versions(_gateway: Gateway, _caller: Caller, _body: Body) -> Body:
@@ -89,7 +93,7 @@ def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
         request = read_request(frame, OFFERED)
     except UnknownRequestError as error:
         if error.key != Api.API_VERSIONS:
-            raise
+            raise ProtocolError(f"{error}{_HINTS.get(error.key, '')}") from error
         body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _API_KEYS}
         correlation_id = error.correlation_id
         return lambda: write_response(Api.API_VERSIONS, 0, correlation_id, body)
