@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,7 +15,10 @@ from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.requests.context import Caller
 from kafka2011.gateway.requests.dispatch import OFFERED, begin
-from zk.gateways import GatewayAddress
+from tests.planted.patches import Defect, read_defects
+from tests.planted.planting import planted
+from zk.cluster import TopicPartition
+from zk.gateways import GatewayAddress, PartitionList
 
 
 def gateway() -> Any:
@@ -92,6 +96,35 @@ def test_clients_over_tls_are_sent_to_the_port_with_tls() -> None:
         parts = begin(_with_address(here), caller(is_secured=is_secured), frame(Api.FIND_COORDINATOR, 0, b"\0\1g"))()
         assert parts is not None
         assert b"".join(map(bytes, parts)).endswith(b"\0\4here" + struct.pack(">i", port))
+
+
+def test_the_cluster_is_described_for_java() -> None:
+    """Java's AdminClient sends DescribeCluster before anything else."""
+    here = _with_address(gateway())
+    here.catalogue = SimpleNamespace(brokers={1: None}, cluster_id="c")
+    here.claims = SimpleNamespace(leader=lambda broker_id: here.address)
+    parts = begin(here, caller(), frame(Api.DESCRIBE_CLUSTER, 0, b"\0\0\0"))()
+    assert parts is not None
+    broker = struct.pack(">i", 3) + b"\5here" + struct.pack(">i", 9092) + b"\0\0"
+    assert b"\2c" + struct.pack(">i", 3) + b"\2" + broker in b"".join(map(bytes, parts))
+
+
+def test_a_created_topic_has_a_list_of_settings() -> None:
+    """Java's client fails if it is null."""
+    here = gateway()
+    here.topic_changes = SimpleNamespace(create=lambda topic, partitions: (ErrorCode.NONE, ""))
+    here.catalogue = SimpleNamespace(lists={"t": PartitionList("t", uuid4(), (TopicPartition("t", 1, 0),), 0)})
+    body = b"\2\2t" + struct.pack(">ih", 1, 1) + b"\1\1\0" + struct.pack(">i?", 1000, False) + b"\0"
+    parts = begin(here, caller(), frame(Api.CREATE_TOPICS, 5, b"\0" + body))()
+    assert parts is not None
+    empty = b"\1"
+    assert b"".join(map(bytes, parts)).endswith(b"\0" + struct.pack(">ih", 1, 1) + empty + b"\0\0")
+
+
+@pytest.mark.parametrize("defect", read_defects("gateway_answers").values(), ids=lambda defect: defect.name)
+def test_an_answer_that_java_does_not_understand_is_noticed(defect: Defect) -> None:
+    with planted(defect), pytest.raises((AssertionError, KeyError)):
+        globals()[defect.shows["noticed_by"]]()
 
 
 def _with_address(here: Any) -> Any:

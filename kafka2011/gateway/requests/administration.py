@@ -31,7 +31,7 @@ def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
         if not error and not body.get("validate_only"):
             error, text = gateway.topic_changes.create(name, None if wanted == -1 else wanted)
         known = gateway.catalogue.lists.get(name)
-        answer = {"name": name, "error_code": error, "error_message": text or None}
+        answer = {"name": name, "error_code": error, "error_message": text or None, "configs": []}
         if known is not None and not error:
             partitions = len(known.partitions)
             answer |= {"topic_id": known.topic_id.bytes, "num_partitions": partitions, "replication_factor": 1}

@@ -44,7 +44,9 @@ def describe_cluster(gateway: Gateway, caller: Caller, _body: Body) -> Body:
     return {
         "cluster_id": gateway.catalogue.cluster_id,
         "controller_id": gateway.address.node_id,
-        "brokers": [{"broker_id": broker["node_id"], **broker} for broker in brokers],
+        "brokers": [
+            {"broker_id": broker["node_id"], "host": broker["host"], "port": broker["port"]} for broker in brokers
+        ],
     }
 
 
