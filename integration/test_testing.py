@@ -22,6 +22,11 @@ def test_brokers_and_their_settings(kafka2011_cluster, kafka2011_session_cluster
 def test_another_one(kafka2011_cluster, kafka2011_session_cluster):
     kafka2011_cluster.brokers[0].kill()
     assert kafka2011_session_cluster.brokers[0].running
+
+
+def test_one_for_clients_of_today(kafka2011_gateway_cluster):
+    assert kafka2011_gateway_cluster.gateway.running
+    assert kafka2011_gateway_cluster.bootstrap_servers.endswith(f":{kafka2011_gateway_cluster.gateway.port}")
 """
 
 
@@ -45,7 +50,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 def test_clusters_of_the_session_and_of_one_test(tmp_path: Path) -> None:
     """They share a ZooKeeper and nothing else."""
     done = run(tmp_path, TWO_CLUSTERS, "[pytest]\nkafka2011_brokers = 2\nkafka2011_properties = num.partitions=3\n")
-    assert "2 passed" in done.stdout, done.stdout
+    assert "3 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(

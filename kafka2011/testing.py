@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from kafka2011.local_cluster import LocalCluster
     from zk.local_zookeeper import LocalZooKeeper
 
-__all__ = ["Kafka2011Container", "kafka2011_cluster", "kafka2011_session_cluster", "kafka2011_zookeeper"]
+__all__ = [
+    "Kafka2011Container",
+    "kafka2011_cluster",
+    "kafka2011_gateway_cluster",
+    "kafka2011_session_cluster",
+    "kafka2011_zookeeper",
+]
 
 READY_TIMEOUT_S = 60.0
 _READY = b"\nready; "
@@ -80,6 +86,15 @@ def kafka2011_session_cluster(
 def kafka2011_cluster(kafka2011_zookeeper: LocalZooKeeper, pytestconfig: pytest.Config) -> Iterator[LocalCluster]:
     """Provide an empty cluster for one test, which may stop, kill and pause its brokers."""
     with _cluster(kafka2011_zookeeper, pytestconfig) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka2011_gateway_cluster(
+    kafka2011_zookeeper: LocalZooKeeper, pytestconfig: pytest.Config
+) -> Iterator[LocalCluster]:
+    """Start one cluster with a gateway for the whole run: clients of today connect to its `bootstrap_servers`."""
+    with _cluster(kafka2011_zookeeper, pytestconfig, gateway=True) as cluster:
         yield cluster
 
 
@@ -179,12 +194,13 @@ class Kafka2011Container:
         self.stop()
 
 
-def _cluster(zookeeper: LocalZooKeeper, pytestconfig: pytest.Config) -> LocalCluster:
+def _cluster(zookeeper: LocalZooKeeper, pytestconfig: pytest.Config, *, gateway: bool = False) -> LocalCluster:
     """Return a cluster with registries of its own, not yet started."""
     from kafka2011.local_cluster import LocalCluster  # noqa: PLC0415
 
     where = f"{zookeeper.connect_string}/test-{next(_chroots)}"
-    return LocalCluster(_brokers(pytestconfig), zk_connect=where, properties=_properties(pytestconfig))
+    properties = _properties(pytestconfig)
+    return LocalCluster(_brokers(pytestconfig), zk_connect=where, properties=properties, gateway=gateway)
 
 
 def _brokers(pytestconfig: pytest.Config) -> int:

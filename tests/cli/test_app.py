@@ -313,4 +313,9 @@ def test_settings_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         r"^broker +log\.retention\.hours +168 +KAFKA2011_LOG_RETENTION_HOURS +Segments", shown, re.MULTILINE
     )
     assert app.main(["settings", "--json"]) == 0
-    assert {row["component"] for row in json.loads(capsys.readouterr().out)} == {"broker", "producer", "consumer", "gateway"}
+    assert {row["component"] for row in json.loads(capsys.readouterr().out)} == {
+        "broker",
+        "producer",
+        "consumer",
+        "gateway",
+    }
