@@ -30,6 +30,10 @@ class OtherBytesError(LogError):
         self.offset = offset
 
 
+class DoubtfulCutError(OtherBytesError):
+    """A good message would be cut that differs from the leader's, which may be damaged: nobody has asked yet."""
+
+
 class DamagedBytesError(LogError):
     """The leader has no good message at the offset where this log goes on."""
 
@@ -41,7 +45,9 @@ LOOK_BACK_BYTES = 64 * 1024
 class FollowedLog:
     """One partition of a follower, in one epoch. `readable` is up to where this disk has what clients may have read.
 
-    `obstacle` says why it takes nothing until `retry`; None while it goes on.
+    With `asks_before_cuts`, a good message that differs from the leader's is cut only after `confirm_cut`: the leader's
+    may be damaged, and this one the only good copy. `obstacle` says why it takes nothing until `retry`; None while it
+    goes on.
     """
 
     def __init__(
@@ -52,7 +58,10 @@ class FollowedLog:
         *,
         range_bytes: int = RANGE_BYTES,
         look_back_bytes: int = LOOK_BACK_BYTES,
+        asks_before_cuts: bool = False,
     ) -> None:
+        self._asks_before_cuts = asks_before_cuts
+        self._confirmed_cut: int | None = None
         self._where = where
         self._log = log
         self._range_bytes = range_bytes
@@ -135,6 +144,10 @@ class FollowedLog:
         self._comparison = self._compare_from(end)
         return True
 
+    def confirm_cut(self, offset: int) -> None:
+        """Let what differs from an offset on be cut: the leader's message there is good."""
+        self._confirmed_cut = offset
+
     def _go_on(self, given: Given) -> None:
         log, comparison = self._log, self._comparison
         if given.start > log.appended_end_offset:
@@ -166,11 +179,21 @@ class FollowedLog:
                 f" read up to {has}: nothing is cut here until an operator accepts the loss"
             )
 
-    def _check_cut(self, cut: int) -> None:
-        """Raise OtherBytesError if what clients may have read would be cut, unless this disk has damaged it."""
-        if cut >= min(self.readable, self._log.appended_end_offset) or not self._log.is_good_at(cut):
+    def _check_cut(self, cut: int, leader_end: int) -> None:
+        """Raise OtherBytesError if what clients may have read would be cut, unless this disk has damaged it.
+
+        Raises DoubtfulCutError where the leader has another message, which may be damaged.
+        """
+        end = self._log.appended_end_offset
+        was_readable = cut < min(self.readable, end)
+        is_doubtful = self._asks_before_cuts and cut < min(leader_end, end) and cut != self._confirmed_cut
+        if not (was_readable or is_doubtful) or not self._log.is_good_at(cut):
             return
         self._comparison = self._compare_from(self._first_offset)
+        if not was_readable:
+            raise DoubtfulCutError(
+                f"{self._where} has another good message here than at the leader at offset {cut}", self._where, cut
+            )
         raise OtherBytesError(
             f"{self._where} has another message here than at the leader at offset {cut}, and clients may have read this"
             f" replica up to {self.readable}: nothing is cut here until an operator says which is to be believed",
@@ -188,7 +211,7 @@ class FollowedLog:
         cut = comparison.cut
         if cut is None:
             return
-        self._check_cut(cut)
+        self._check_cut(cut, given.end)
         if cut > max(log.start_offset, given.start):
             log.cut(cut)  # also when nothing differs: the leader may not have begun an empty segment at the end
         else:

@@ -27,7 +27,7 @@ class Following:
     """Follows a leader with these logs, which all are compared first.
 
     `readable` is up to where this disk has what clients may have read. `new_log` makes the log of a partition that the
-    leader has and this replica has not.
+    leader has and this replica has not. `asks_before_cuts` is as of FollowedLog.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Following:
         new_log: Callable[[TopicPartition], CopiedLog],
         range_bytes: int = RANGE_BYTES,
         look_back_bytes: int = LOOK_BACK_BYTES,
+        asks_before_cuts: bool = False,
     ) -> None:
         self.me = me
         self.role = role
@@ -49,7 +50,12 @@ class Following:
         look_back_bytes = min(look_back_bytes, MOST_LOOK_BACK_BYTES // max(1, len(logs)))
         self._logs = {
             where: FollowedLog(
-                where, log, readable.get(where, 0), range_bytes=range_bytes, look_back_bytes=look_back_bytes
+                where,
+                log,
+                readable.get(where, 0),
+                range_bytes=range_bytes,
+                look_back_bytes=look_back_bytes,
+                asks_before_cuts=asks_before_cuts,
             )
             for where, log in logs.items()
         }
@@ -108,6 +114,10 @@ class Following:
     def pass_damaged(self, where: TopicPartition, offset: int, end: int) -> bool:
         """Compare what comes after bytes that are damaged at the leader, as FollowedLog does."""
         return self._logs[where].pass_damaged(offset, end)
+
+    def confirm_cut(self, where: TopicPartition, offset: int) -> None:
+        """Let bytes of a partition be cut, as FollowedLog does."""
+        self._logs[where].confirm_cut(offset)
 
     def readable(self) -> dict[TopicPartition, int]:
         """Return up to where this disk has what clients may have read."""

@@ -112,7 +112,9 @@ class Running:
 
     def start(self, *, can_ask: bool = True) -> Follower:
         logs: Any = {VIEWS: self.logs.views, CLICKS: self.logs.clicks}
-        following = Following(B, Follow(EPOCH, A), logs=logs, readable={}, new_log=lambda _: ModelLog())
+        following = Following(
+            B, Follow(EPOCH, A), logs=logs, readable={}, new_log=lambda _: ModelLog(), asks_before_cuts=can_ask
+        )
         self.follower = Follower(
             following,
             cast("Any", self.logs),
@@ -154,6 +156,34 @@ def test_it_copies_what_the_leader_lists_and_goes_on(running: Running) -> None:
     assert running.leader.asked == [2]
     running.until(lambda: follower.obstacle is None)
     assert follower.trouble == ""
+
+
+def test_it_keeps_good_messages_that_are_damaged_at_a_leader_that_is_being_repaired(running: Running) -> None:
+    """Although no client can have read them: they may be the only good copy."""
+    running.logs.views.append(b"m1m2m3", 0)
+    running.logs.flush()
+    running.leader.says = [DamageGiven(DamageState.REPAIRING)]
+    follower = running.start()
+    running.until(lambda: len(running.leader.asked) == 2)
+    assert set(running.leader.asked) == {0}
+    assert "has good messages at offset 0" in str(follower.obstacle)
+    assert running.logs.views.now == ((0, b"m1m2m3"),)
+
+    running.leader.views = b"m1m2m3"
+    running.leader.says = [DamageGiven(DamageState.GOOD)]
+    running.until(lambda: follower.obstacle is None)
+    running.until(lambda: running.logs.views.now == ((0, b"m1m2m3"),))
+
+
+def test_it_cuts_what_differs_once_the_leaders_is_known_to_be_good(running: Running) -> None:
+    running.logs.views.append(b"m1x2x3", 0)
+    running.logs.flush()
+    running.leader.views = b"m1m2m3"
+    running.leader.says = [DamageGiven(DamageState.GOOD)]
+    follower = running.start()
+    running.until(lambda: follower.obstacle is None)
+    running.until(lambda: running.logs.views.now == ((0, b"m1m2m3"),))
+    assert running.leader.asked == [0]
 
 
 def test_it_waits_for_a_leader_that_is_being_repaired(running: Running) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kafka2011.errors import LogClosedError, LogError
 from kafka2011.replica.exchange import Ask, Given, ReplicaData
-from kafka2011.replica.followed_log import DamagedBytesError, OtherBytesError
+from kafka2011.replica.followed_log import DamagedBytesError, DoubtfulCutError, OtherBytesError
 from kafka2011.replica.following import Following
 from kafka2011.replica.segments import DamageGiven
 from kafka2011.replica.state import Follow, Replica
@@ -179,6 +179,49 @@ def test_messages_that_are_damaged_here_too_are_not_kept() -> None:
 
     following, error = _differs_in_first_message(DamagedLog())
     assert not following.pass_damaged(VIEWS, error.offset, 2)
+
+
+def keeps_what_may_be_the_only_good_copy() -> None:
+    """No client was told of it yet; it is cut only once the leader's message is known to be good."""
+    views = ModelLog()
+    views.append(b"m1m2m3", 0)
+    views.flush()
+    logs: dict[TopicPartition, ModelLog] = {VIEWS: views}
+    following = Following(B, Follow(7, A), logs=logs, readable={}, new_log=lambda _: ModelLog(), asks_before_cuts=True)
+    differs = ReplicaData(7, {VIEWS: Given(0, 6, 6, equal=0)})
+    for _ in range(2):
+        following.fetch()
+        with pytest.raises(DoubtfulCutError) as raised:
+            following.take(differs)
+        assert (raised.value.where, raised.value.offset) == (VIEWS, 0)
+        assert views.messages().keys() == {0, 2, 4}
+    following.confirm_cut(VIEWS, 0)
+    following.fetch()
+    following.take(differs)
+    assert views.messages() == {}
+
+
+def test_a_good_message_that_differs_is_cut_only_once_the_leaders_is_known_to_be_good() -> None:
+    keeps_what_may_be_the_only_good_copy()
+
+
+def test_a_message_that_is_cut_without_a_question_is_noticed() -> None:
+    with (
+        planted(read_defects("damage")["a good message is cut before the leader is asked"]),
+        pytest.raises(pytest.fail.Exception),
+    ):
+        keeps_what_may_be_the_only_good_copy()
+
+
+def test_what_the_leader_has_nothing_of_is_cut_without_a_question() -> None:
+    views = ModelLog()
+    views.append(b"m1m2m3", 0)
+    views.flush()
+    logs: dict[TopicPartition, ModelLog] = {VIEWS: views}
+    following = Following(B, Follow(7, A), logs=logs, readable={}, new_log=lambda _: ModelLog(), asks_before_cuts=True)
+    following.fetch()
+    following.take(ReplicaData(7, {VIEWS: Given(0, 0, 0, equal=0)}))
+    assert views.messages() == {}
 
 
 def test_a_disk_that_knows_too_much_is_noticed() -> None:

@@ -20,7 +20,12 @@ from kafka2011.log.log import LogFailedError
 from kafka2011.outages import Outages
 from kafka2011.replica.codec import WaitingFetch, decode_data, encode_fetch
 from kafka2011.replica.exchange import ReplicaData, WrongEpochError
-from kafka2011.replica.followed_log import DamagedBytesError, LeaderLacksReadableError, OtherBytesError
+from kafka2011.replica.followed_log import (
+    DamagedBytesError,
+    DoubtfulCutError,
+    LeaderLacksReadableError,
+    OtherBytesError,
+)
 from kafka2011.replica.segments import (
     Asker,
     DamageAsk,
@@ -136,8 +141,9 @@ class Follower:
         except LogFailedError:
             raise
         except (LeaderLacksReadableError, OtherBytesError) as error:
-            if isinstance(error, OtherBytesError) and self._may_go_on_after(error):
-                return MENDING_RETRY_S
+            pause_s = self._pause_after(error) if isinstance(error, OtherBytesError) else None
+            if pause_s is not None:
+                return pause_s
             self.obstacle = f"stays out: {error}"
             self.trouble = f"does not follow {role.leader}: {error}"
             self._outages.failed("replica %s %s", self.following.me, self.obstacle)
@@ -220,16 +226,25 @@ class Follower:
                 return OBSTACLE_RETRY_S
         return 0
 
-    def _may_go_on_after(self, error: OtherBytesError) -> bool:
-        """Say whether a message that differs does so because the leader's is damaged, and will be repaired."""
+    def _pause_after(self, error: OtherBytesError) -> float | None:
+        """Return when to go on after a message differs, since the leader's is damaged, or good; None if not at all.
+
+        A damaged one is repaired. A good one wins where no client may have read this replica's.
+        """
         given = self._ask_about_damage(error.where, error.offset) if self._can_ask_about_damage else None
-        if given is None or given.state is DamageState.GOOD:
-            return False
+        is_doubtful = isinstance(error, DoubtfulCutError)
+        if given is None:
+            self.obstacle = f"does not know yet whether to cut {error.where}: {error}"
+            return MENDING_RETRY_S if is_doubtful else None
+        if given.state is DamageState.GOOD:
+            if is_doubtful:
+                self.following.confirm_cut(error.where, error.offset)
+            return 0 if is_doubtful else None
         if given.state is DamageState.LISTED and not self._pass_damaged(error.where, error.offset, given.end):
-            return False
+            return None
         self.obstacle = f"has good messages at offset {error.offset} of {error.where}, which are damaged at its leader"
         logger.warning("replica %s %s", self.following.me, self.obstacle)
-        return True
+        return MENDING_RETRY_S
 
     def _pass_damaged(self, where: TopicPartition, offset: int, end: int) -> bool:
         with self._taking:

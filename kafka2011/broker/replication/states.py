@@ -150,6 +150,7 @@ class FollowerState:
             logs=dict(parts.logs.all()),
             readable=parts.knowledge.known.readable,
             new_log=parts.logs.make,
+            asks_before_cuts=REPLICA_SEGMENT in leader.speaks,
         )
         self._follower = Follower(
             following,
