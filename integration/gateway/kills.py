@@ -28,6 +28,7 @@ from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
 from kafka2011.local_cluster import LocalCluster, LocalGateway, LocalServer
 from zk.connecting import connect
 from zk.gateways import GatewayRegistry
+from zk.local_zookeeper import LocalZooKeeper  # noqa: TC001  # the type of a variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,12 +39,15 @@ TOPIC = "views"
 SETTLE_S = 120.0
 LEAST_GAP_S, MOST_GAP_S = 0.2, 1.5
 SESSION_MS = 2000
+DOWN_S = (0.0, 0.5, 3.0)
+"""How long a killed process is down: the last one outlasts its session."""
 PAUSE_S = 5.0
 """Longer than a session of ZooKeeper lasts, and than a client waits for an answer."""
 CLIENT_TIMEOUT_MS = 4000
 POINT_S = 10.0
 """How long a gateway may take to get to the point where it is to die."""
-AT_OPENING = {"anchored", "stored"}
+AT_STOP = {"anchored", "stored"}
+"""Points that are rarely passed while a gateway runs, and always when it stops in order."""
 RECORD_S = 0.001
 """How long a producer waits after each record: all are read again in the end."""
 DYING = Path(__file__).with_name("dying.py")
@@ -54,6 +58,7 @@ FAULTS = {
     "kill a broker": 2,
     "pause a gateway": 2,
     "pause a broker": 1,
+    "pause ZooKeeper": 1,
 }
 
 
@@ -77,33 +82,30 @@ class Gateways:
         self._settings = {"zk.connect": cluster.zk_connect, "zk.sessiontimeout.ms": str(SESSION_MS)}
         self.running: list[LocalGateway] = []
         for _ in range(count):
-            self.add()
+            self._add()
+        for gateway in self.running:
+            gateway.wait_ready()
 
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all of them."""
         return ",".join(f"{gateway.host}:{gateway.port}" for gateway in self.running)
 
-    def add(self) -> None:
-        """Start one more."""
+    def _add(self) -> None:
         directory = self._directory / f"gateway-{len(self.running)}"
         program = (sys.executable, str(DYING), str(self._order))
         gateway = LocalGateway(directory, self._settings, program)
-        gateway.start()
+        gateway.launch()
         self.running.append(gateway)
 
     def kill_at(self, point: str, times: int) -> bool:
-        """Have the one that gets there first die at a point; False if none did, and all were killed wherever they were.
-
-        Some points are passed rarely, except after a restart.
-        """
+        """Have the one that gets there first die at a point; False if none did: then all are killed where they are."""
         new = self._order.with_suffix(".new")
         new.write_text(f"{point} {times}")
         new.rename(self._order)
-        if point in AT_OPENING:
+        if point in AT_STOP:
             for each in self.running:
-                each.kill()
-                each.start()
+                each.stop()
         ends_s = time.monotonic() + POINT_S
         while all(each.running for each in self.running) and time.monotonic() < ends_s:
             time.sleep(0.01)
@@ -205,10 +207,12 @@ def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: rando
     """Do one thing to a process of the cluster, and undo it. The fault may be a point, too."""
     gateway = rng.choice(gateways.running)
     broker = rng.choice([*cluster.brokers.values()])
-    server: LocalServer = broker if "broker" in fault else gateway
+    server: LocalServer | LocalZooKeeper = broker if "broker" in fault else gateway
+    if "ZooKeeper" in fault and cluster.zookeeper is not None:
+        server = cluster.zookeeper
     if fault in POINTS or fault == "kill a gateway at a point":
         point = fault if fault in POINTS else rng.choice(POINTS)
-        is_there = gateways.kill_at(point, 0 if point in AT_OPENING else rng.choice([0, 0, 1, 5, 20]))
+        is_there = gateways.kill_at(point, 0 if point in AT_STOP else rng.choice([0, 0, 1, 5, 20]))
         fault = f"kill a gateway, {point}" if is_there else "kill both gateways"
     elif fault == "kill both gateways":
         for each in gateways.running:
@@ -223,7 +227,7 @@ def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: rando
         server.resume()
     account.faults[fault] += 1
     if "kill" in fault:
-        time.sleep(rng.choice([0, rng.uniform(0, 1), SESSION_MS / 1000 + 1]))
+        time.sleep(rng.choice(DOWN_S))
         servers: list[LocalServer] = [*gateways.running, *cluster.brokers.values()]
         for stopped in servers:
             stopped.start()
