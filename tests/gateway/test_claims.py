@@ -1,0 +1,137 @@
+"""Which gateway serves a broker, and when a claim counts no more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import gevent
+import pytest
+from kazoo import exceptions as kazoo_errors
+
+from kafka2011.gateway.claims import Claims
+from tests.planted.patches import Defect, read_defects
+from tests.support.clocks import ManualClock
+from tests.support.noticing import assert_noticed
+from tests.support.zk_in_memory import ZkClientInMemory
+from zk import paths
+from zk.gateways import GatewayAddress, GatewayRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEADLINE_S = 20.0
+SESSION_S = 0.06
+
+
+def stand_in(thing: object) -> Any:
+    return thing
+
+
+class Gateway:
+    """A gateway's claims on broker 0, in a session that a test ends by hand."""
+
+    def __init__(self, node_id: int, other: Gateway | None = None) -> None:
+        self.clock = ManualClock()
+        self.client = stand_in(ZkClientInMemory())
+        if other is not None:
+            self.client.tree = other.client.tree
+        self.client.clock = self.clock
+        self.client.session_timeout_ms = SESSION_S * 1000
+        self.begin_session(node_id + 1)
+        registry = GatewayRegistry(self.client)
+        registry.ensure_parents()
+        self.catalogue = stand_in(SimpleNamespace(registry=registry, brokers={0: None}, claims={}))
+        self.lost: list[int] = []
+        self.address = GatewayAddress(node_id, "here", 9092 + node_id)
+        self.claims = Claims(self.client, self.catalogue, self.address, self.lost.append, self.clock)
+
+    @property
+    def holds(self) -> bool:
+        return self.claims.holds(0)
+
+    def begin_session(self, session_id: int) -> None:
+        self.client.session_id = session_id
+        self.client.connect_asked = session_id, self.clock.now_s
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    made = Gateway(0)
+    yield made
+    made.claims.stop()
+
+
+def await_that(condition: Callable[[], bool]) -> None:
+    with gevent.Timeout(DEADLINE_S, AssertionError("it did not happen in time")):
+        while not condition():
+            gevent.sleep(0.001)
+
+
+def end_session(gateway: Gateway) -> None:
+    """Remove what the session owned, as ZooKeeper does."""
+    del gateway.client.tree[paths.gateway_claim(0)]
+
+
+def fail_sync(call: str, _path: str) -> None:
+    if call == "sync":
+        raise kazoo_errors.ConnectionLoss
+
+
+def test_one_gateway_serves_a_broker_and_another_one_takes_over(gateway: Gateway) -> None:
+    other = Gateway(1, gateway)
+    gateway.claims.start()
+    other.claims.start()
+    other.catalogue.claims = other.catalogue.registry.claims()
+    assert (gateway.holds, other.holds) == (True, False)
+    assert gateway.claims.leader(0) == other.claims.leader(0) == gateway.address
+
+    gateway.claims.stop()
+    await_that(lambda: other.holds)
+    assert not gateway.holds
+    other.claims.stop()
+
+
+def test_a_claim_counts_only_as_long_as_its_session_certainly_lives(gateway: Gateway) -> None:
+    """A gateway that was stopped for a while wakes up before it hears of anything."""
+    gateway.claims.start()
+    gateway.client.before = fail_sync
+    gateway.clock.now_s += SESSION_S
+    assert not gateway.holds
+    gateway.client.before = lambda _call, _path: None
+
+    def is_held_later() -> bool:
+        gateway.clock.now_s += SESSION_S / 10
+        return gateway.holds
+
+    await_that(is_held_later)  # the session lives
+    assert gateway.lost == []
+
+
+def test_what_was_claimed_in_a_session_that_is_over_is_lost(gateway: Gateway) -> None:
+    """It may be claimed again, once ZooKeeper has ended the old session."""
+    gateway.claims.start()
+    gateway.begin_session(7)
+    await_that(lambda: gateway.lost == [0])
+    assert not gateway.holds
+    end_session(gateway)
+    await_that(lambda: gateway.holds)
+
+
+def test_claims_are_looked_after_whatever_happens(gateway: Gateway) -> None:
+    gateway.claims.start()
+    gateway.catalogue.brokers = None
+    looked = len(gateway.client.calls)
+    await_that(lambda: len(gateway.client.calls) > looked + 1)
+    gateway.catalogue.brokers = {0: None, 1: None}
+    await_that(lambda: gateway.claims.holds(1))
+
+
+DEFECTS = [defect for defect in read_defects("gateway_server").values() if defect.shows.get("file") == "test_claims"]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_noticed(defect: Defect, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test that it names fails with it."""
+    monkeypatch.setitem(globals(), "DEADLINE_S", 0.7)
+    assert_noticed(defect, globals()[defect.shows["noticed_by"]], request)
