@@ -128,6 +128,8 @@ class Catalogue:
                 logger.warning("the cluster cannot be read, and stays as it was for now: %s", error)
                 gevent.sleep(RETRY_S)
                 self._changed.set()
+            except Exception:  # whoever followed would never hear of a broker again
+                logger.exception("the cluster cannot be read")
 
     def _list(self, topics: list[str]) -> None:
         """Give partitions that have no number yet one, and put lists right that ZooKeeper has of before."""
