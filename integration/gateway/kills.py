@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import confluent_kafka
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from integration.gateway.dying import POINTS
 from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
@@ -341,6 +342,9 @@ def _produce(
     rng: random.Random,
     faults: list[str],
 ) -> None:
+    admin = AdminClient({"bootstrap.servers": gateways.bootstrap_servers, "logger": _silent()})
+    made = admin.create_topics([NewTopic(TOPIC, len(cluster.brokers), 1)], operation_timeout=SETTLE_S)
+    made[TOPIC].result(SETTLE_S)
     producers = Producers(cluster, gateways, account, records)
     begun = time.monotonic()
     for number, fault in enumerate(faults):
