@@ -37,8 +37,11 @@ class TopicChanges:
         self._threads = ThreadPool(1)
         self._one = RLock()
 
-    def create(self, topic: str, partitions: int | None) -> Outcome:
-        """Create a topic with so many partitions in all; None: with one on each broker, or as brokers are set."""
+    def create(self, topic: str, partitions: int | None, *, only_check: bool = False) -> Outcome:
+        """Create a topic with so many partitions in all; None: with one on each broker, or as brokers are set.
+
+        With `only_check`, only say what would prevent that.
+        """
         if topic in self._catalogue.lists:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic} exists"
         brokers = sorted(self._catalogue.brokers)
@@ -48,6 +51,8 @@ class TopicChanges:
         if counts is None:
             text = f"{len(brokers)} brokers make a multiple of {len(brokers)} partitions, or fewer, not {partitions}"
             return ErrorCode.INVALID_PARTITIONS, text
+        if only_check:
+            return DONE
 
         def work(client: ZkClient) -> None:
             create_topic(client, topic, list(counts))
@@ -68,8 +73,8 @@ class TopicChanges:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
         return self._do(lambda client: delete_topic(client, topic))
 
-    def grow(self, topic: str, partitions: int) -> Outcome:
-        """Give a topic so many partitions in all."""
+    def grow(self, topic: str, partitions: int, *, only_check: bool = False) -> Outcome:
+        """Give a topic so many partitions in all. With `only_check`, only say what would prevent that."""
         known = self._catalogue.lists.get(topic)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
@@ -78,6 +83,8 @@ class TopicChanges:
         if partitions <= len(known.partitions) or counts is None or len(counts) < len(brokers):
             has = f"topic {topic} has {len(known.partitions)} partitions on {len(brokers)} brokers"
             return ErrorCode.INVALID_PARTITIONS, f"{has}: it can have any larger multiple of {len(brokers)}"
+        if only_check:
+            return DONE
         return self._do(lambda client: grow_topic(client, topic, partitions // len(brokers)))
 
     def stop(self) -> None:

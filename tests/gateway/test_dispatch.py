@@ -112,18 +112,33 @@ def test_the_cluster_is_described_for_java() -> None:
 def test_a_created_topic_has_a_list_of_settings() -> None:
     """Java's client fails if it is null."""
     here = gateway()
-    here.topic_changes = SimpleNamespace(create=lambda topic, partitions: (ErrorCode.NONE, ""))
+    here.topic_changes = SimpleNamespace(create=lambda *_, **__: (ErrorCode.NONE, ""))
     here.catalogue = SimpleNamespace(lists={"t": PartitionList("t", uuid4(), (TopicPartition("t", 1, 0),), 0)})
-    body = b"\2\2t" + struct.pack(">ih", 1, 1) + b"\1\1\0" + struct.pack(">i?", 1000, False) + b"\0"
-    parts = begin(here, caller(), frame(Api.CREATE_TOPICS, 5, b"\0" + body))()
-    assert parts is not None
     empty = b"\1"
-    assert b"".join(map(bytes, parts)).endswith(b"\0" + struct.pack(">ih", 1, 1) + empty + b"\0\0")
+    assert created(here, b"\1").endswith(b"\0" + struct.pack(">ih", 1, 1) + empty + b"\0\0")
+
+
+def test_a_topic_that_is_to_be_compacted_is_refused() -> None:
+    here = gateway()
+    here.topic_changes = SimpleNamespace()
+    here.catalogue = SimpleNamespace(lists={})
+    settings = b"\2" + b"\x0fcleanup.policy" + b"\x0fcompact,delete" + b"\0"
+    assert struct.pack(">h", ErrorCode.INVALID_CONFIG) in created(here, settings)
+
+
+def created(here: Any, settings: bytes) -> bytes:
+    """Return the answer to a CreateTopics request for topic `t` with one partition."""
+    topic = b"\2t" + struct.pack(">ih", 1, 1) + b"\1" + settings + b"\0"
+    parts = begin(
+        here, caller(), frame(Api.CREATE_TOPICS, 5, b"\0\2" + topic + struct.pack(">i?", 1000, False) + b"\0")
+    )()
+    assert parts is not None
+    return b"".join(map(bytes, parts))
 
 
 @pytest.mark.parametrize("defect", read_defects("gateway_answers").values(), ids=lambda defect: defect.name)
-def test_an_answer_that_java_does_not_understand_is_noticed(defect: Defect) -> None:
-    with planted(defect), pytest.raises((AssertionError, KeyError)):
+def test_each_defect_is_noticed(defect: Defect) -> None:
+    with planted(defect), pytest.raises((AssertionError, AttributeError, KeyError)):
         globals()[defect.shows["noticed_by"]]()
 
 

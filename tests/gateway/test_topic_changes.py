@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
 import pytest
 
-from kafka2011.gateway.topic_changes import MOST_PARTITIONS, shares
+from kafka2011.config import GatewayConfig
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.topic_changes import DONE, MOST_PARTITIONS, TopicChanges, shares
+from zk.cluster import TopicPartition
+from zk.gateways import PartitionList
 
 
 @pytest.mark.parametrize(
@@ -22,3 +30,19 @@ from kafka2011.gateway.topic_changes import MOST_PARTITIONS, shares
 )
 def test_there_are_exactly_so_many_or_none(partitions: int, expected: dict[int, int] | None) -> None:
     assert shares(partitions, [1, 2, 5]) == expected
+
+
+def test_a_check_alone_says_what_would_be_refused_and_changes_nothing() -> None:
+    """There is no ZooKeeper that could be changed."""
+    known = PartitionList("views", uuid4(), (TopicPartition("views", 1, 0), TopicPartition("views", 2, 0)), 0)
+    catalogue: Any = SimpleNamespace(lists={"views": known}, brokers={1: None, 2: None})
+    changes = TopicChanges(GatewayConfig(zk_connect="127.0.0.1:1", directory="unused"), catalogue)
+    try:
+        assert changes.create("clicks", 4, only_check=True) == DONE
+        assert changes.create("clicks", 3, only_check=True)[0] is ErrorCode.INVALID_PARTITIONS
+        assert changes.create("views", 4, only_check=True)[0] is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert changes.grow("views", 4, only_check=True) == DONE
+        assert changes.grow("views", 2, only_check=True)[0] is ErrorCode.INVALID_PARTITIONS
+        assert changes.grow("clicks", 4, only_check=True)[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    finally:
+        changes.stop()

@@ -28,13 +28,16 @@ def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error and topic["replication_factor"] not in {-1, 1}:
             error, text = ErrorCode.INVALID_REPLICATION_FACTOR, "replicas are of brokers here, not of topics: ask for 1"
-        if not error and not body.get("validate_only"):
-            error, text = gateway.topic_changes.create(name, None if wanted == -1 else wanted)
+        if not error and any(_is_compaction(config) for config in topic["configs"]):
+            error, text = ErrorCode.INVALID_CONFIG, "there is no compaction: set cleanup.policy=delete, or leave it out"
+        if not error:
+            partitions = None if wanted == -1 else wanted
+            error, text = gateway.topic_changes.create(name, partitions, only_check=body["validate_only"])
         known = gateway.catalogue.lists.get(name)
         answer = {"name": name, "error_code": error, "error_message": text or None, "configs": []}
         if known is not None and not error:
-            partitions = len(known.partitions)
-            answer |= {"topic_id": known.topic_id.bytes, "num_partitions": partitions, "replication_factor": 1}
+            made = len(known.partitions)
+            answer |= {"topic_id": known.topic_id.bytes, "num_partitions": made, "replication_factor": 1}
         answers.append(answer)
     return {"topics": answers}
 
@@ -63,8 +66,8 @@ def create_partitions(gateway: Gateway, caller: Caller, body: Body) -> Body:
         error, text = _may_change(caller, topic["name"])
         if not error and topic.get("assignments"):
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
-        if not error and not body.get("validate_only"):
-            error, text = gateway.topic_changes.grow(topic["name"], topic["count"])
+        if not error:
+            error, text = gateway.topic_changes.grow(topic["name"], topic["count"], only_check=body["validate_only"])
         answers.append({"name": topic["name"], "error_code": error, "error_message": text or None})
     return {"results": answers}
 
@@ -138,6 +141,10 @@ def refuse_deletion(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
 
 def _setting(name: str, value: str) -> Body:
     return {"name": name, "value": value, "read_only": True, "config_source": 5}
+
+
+def _is_compaction(config: Body) -> bool:
+    return bool(config["name"] == "cleanup.policy" and "compact" in (config["value"] or ""))
 
 
 def _may_change(caller: Caller, topic: str) -> Outcome:
