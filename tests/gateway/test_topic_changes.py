@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -36,7 +37,7 @@ def test_a_check_alone_says_what_would_be_refused_and_changes_nothing() -> None:
     """There is no ZooKeeper that could be changed."""
     known = PartitionList("views", uuid4(), (TopicPartition("views", 1, 0), TopicPartition("views", 2, 0)), 0)
     catalogue: Any = SimpleNamespace(lists={"views": known}, brokers={1: None, 2: None})
-    changes = TopicChanges(GatewayConfig(zk_connect="127.0.0.1:1", directory="unused"), catalogue)
+    changes = TopicChanges(GatewayConfig(zk_connect="127.0.0.1:1", directory=Path("unused")), catalogue)
     try:
         assert changes.create("clicks", 4, only_check=True) == DONE
         assert changes.create("clicks", 3, only_check=True)[0] is ErrorCode.INVALID_PARTITIONS
