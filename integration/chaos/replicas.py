@@ -31,6 +31,7 @@ from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFau
 from integration.chaos.replica_set import BROKER_ID, LAGS_MS, TOPIC, ReplicaSet
 from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import draw_schedule, swarm_of
+from kafka2011.errors import InvalidMessageError
 from kafka2011.message.message_set import decode
 from kafka2011.message.topic import parse_log_directory_name
 from tests.support.waiting import eventually
@@ -127,7 +128,11 @@ def settle(replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, ac
         eventually(lambda: not differing(), patience_s, what="the same bytes everywhere")
     except AssertionError:
         account.problems.append(f"other bytes than {first.name} have {', '.join(differing())}")
-    everything = dict(stored(first.segments()))
+    everything: dict[Place, MessageId | None] = {}
+    try:
+        everything.update(stored(first.segments()))
+    except InvalidMessageError as error:
+        account.problems.append(f"{first.name} has damage that nobody has repaired: {error}")
     account.problems += remade_topic.problems(everything.values())
     found = {place: message for place, message in everything.items() if place.where.topic == TOPIC}
     messages = Counter(found.values())
