@@ -16,13 +16,21 @@ from kafka2011.gateway.requests.dispatch import begin, is_produce
 from kafka2011.wire.protocol import FrameReader
 
 if TYPE_CHECKING:
+    from kafka2011.broker.memory.memory_budget import MemoryClaim
+    from kafka2011.broker.memory.small_share import SmallClaim
     from kafka2011.gateway.requests.context import Gateway
-    from kafka2011.gateway.requests.dispatch import Answer
+    from kafka2011.gateway.requests.dispatch import Answer, Parts
 
 LEAST_QUOTA_BYTES = 1024
 """Smaller answers hold no records to speak of, and are not counted."""
 UNDER_WAY = 5
 """How many requests of a client may be under way; idempotent producers send no more at once."""
+SENT_BYTES = 256 * 1024
+"""After so many bytes that a client has taken of an answer, it counts as alive, and as holding less."""
+MOST_SHARE = 8
+"""An answer with records takes at most this part of `queued.max.bytes`."""
+SHORT_BYTES = 32 * 1024
+"""The size of answers with records while the gateway's memory is short."""
 
 
 class _Serving:
@@ -33,30 +41,39 @@ class _Serving:
     def serve(self: Any, served: tuple[Gateway, Caller], max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         reader = FrameReader(max_frame_bytes)
-        answers: Queue[tuple[Answer, int] | None] = Queue(UNDER_WAY)
+        answers: Queue[tuple[Answer, _Held] | None] = Queue(UNDER_WAY)
         account = _Account(self)
+        served[1].reserve = account.answer.reserve
         writer = gevent.spawn(account.write, answers)
         try:
             while self._await_feed(reader, RECEIVE_BYTES, None):
-                self.claim.resize(reader.buffered_bytes)
+                self.claim.resize(self._small.hold(reader.buffered_bytes))
                 while (frame := reader.next_frame()) is not None:
-                    account.hold(len(frame))
+                    self._small.finish()
+                    held = account.hold(len(frame))
                     if self.quota is not None and is_produce(frame):
                         self.quota.produce(len(frame))
-                    answers.put((begin(*served, frame), len(frame)))
-                    self.claim.resize(reader.buffered_bytes)
+                    answers.put((begin(*served, frame), held))
+                    self.claim.resize(self._small.hold(reader.buffered_bytes))
                     self.pause()
+                self._keep(reader.buffered_bytes)
             if self._unread_bytes is not None and account.failure is None:  # the gateway stops
                 answers.put(None)
                 writer.join()
         finally:
             writer.kill()
+            account.close()
         if account.failure is not None:
             raise account.failure
         if self.claim.refused:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    def new_small_claim(self: Any) -> SmallClaim:
+        """Return another claim on what connections may hold beside `queued.max.bytes`."""
+        claim: SmallClaim = self._small.share.claim(self.name, self._evict)
+        return claim
 
     def await_quota(self: Any, size: int) -> bool:
         """Wait until an answer of this size may be sent; False if the client goes meanwhile."""
@@ -66,32 +83,91 @@ class _Serving:
         return toll is None or bool(self._sit_out(self.quota, toll))
 
 
+class _Held:
+    """What one request under way, or one answer, holds in memory. No two greenlets may change it at once.
+
+    Its first bytes are held beside `queued.max.bytes`, so that small requests are answered when that is exhausted.
+    """
+
+    __slots__ = ("_claim", "_small", "size")
+
+    def __init__(self, connection: Any) -> None:
+        self._claim: MemoryClaim = connection.claim.budget.claim(connection.name, connection.stop_both)
+        self._small: SmallClaim = connection.new_small_claim()
+        self.size = 0
+
+    def resize(self, size: int) -> None:
+        """Hold so many bytes from now on; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
+        self.size = size
+        self._claim.resize(self._small.hold(size))
+
+    def reserve(self, size: int) -> int:
+        """Hold so much for an answer, or little while memory is short; return how large it may be."""
+        self.resize(0)
+        budget = self._claim.budget
+        size = min(size, budget.max_bytes // MOST_SHARE)
+        if budget.waiting or budget.held_bytes + size > budget.max_bytes:
+            size = min(size, SHORT_BYTES)
+        self.resize(size)
+        return size
+
+
 class _Account:
-    """What the requests under way hold in memory, and what has gone wrong with an answer."""
+    """The requests under way and the answer in hand, what they hold, and what has gone wrong with an answer."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._held_bytes = 0
+        self._requests: set[_Held] = set()
+        self.answer = _Held(connection)
         self.failure: Exception | None = None
 
-    def hold(self, size: int) -> None:
-        """Hold so much more, less if negative; waits while the gateway's memory is exhausted."""
-        self._held_bytes += size
-        self._connection.opened_claim.resize(self._held_bytes)
+    def hold(self, size: int) -> _Held:
+        """Hold a request of this size; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
+        held = _Held(self._connection)
+        self._requests.add(held)
+        held.resize(size)
+        return held
 
-    def write(self, answers: Queue[tuple[Answer, int] | None]) -> None:
+    def write(self, answers: Queue[tuple[Answer, _Held] | None]) -> None:
         """Send answers in order until None comes. After a failure nothing more is sent."""
         while (item := answers.get()) is not None:
-            answer, size = item
+            answer, request = item
             try:
                 if self.failure is None:
                     parts = answer()
-                    self.hold(-size)
-                    if parts is not None and self._connection.await_quota(sum(map(len, parts))):
-                        self._connection.writer.send(tuple(map(bytes, parts)))
+                    self._end(request)
+                    if parts is not None:
+                        self._send(parts)
+                    self.answer.resize(0)
             except Exception as error:  # noqa: BLE001 - whoever reads raises it
                 self.failure = error
                 self._connection.stop_both()
+
+    def close(self) -> None:
+        """Give everything back."""
+        for request in [*self._requests]:
+            self._end(request)
+        self.answer.resize(0)
+
+    def _end(self, request: _Held) -> None:
+        self._requests.discard(request)
+        request.resize(0)
+
+    def _send(self, parts: Parts) -> None:
+        size = sum(map(len, parts))
+        self.answer.resize(size)
+        if not self._connection.await_quota(size):
+            return
+        send = self._connection.writer.send
+        if size <= SENT_BYTES:
+            send(tuple(map(bytes, parts)))
+            return
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(part), SENT_BYTES):
+                piece = bytes(view[at : at + SENT_BYTES])
+                send((piece,))
+                self.answer.resize(self.answer.size - len(piece))
 
 
 class GatewayConnection(_Serving, Connection):  # type: ignore[misc]

@@ -27,10 +27,10 @@ DEFAULT_PATIENCE_S = 1.0
 class SmallClaim:
     """What the connection `name` holds of the share. `evict` is called when it must make room for others."""
 
-    __slots__ = ("_share", "evict", "held_bytes", "is_unfinished", "name")
+    __slots__ = ("evict", "held_bytes", "is_unfinished", "name", "share")
 
     def __init__(self, share: SmallShare, name: str, evict: Callable[[], None]) -> None:
-        self._share = share
+        self.share = share
         self.name = name
         self.evict = evict
         self.held_bytes = 0
@@ -38,7 +38,7 @@ class SmallClaim:
 
     def hold(self, buffered_bytes: int) -> int:
         """Hold so many bytes from now on; return those that have no room here."""
-        share = self._share
+        share = self.share
         held_bytes = buffered_bytes if buffered_bytes < FREE_BYTES else FREE_BYTES
         share.held_bytes += held_bytes - self.held_bytes
         self.held_bytes = held_bytes
@@ -49,13 +49,13 @@ class SmallClaim:
     def begin(self) -> None:
         """Note that the beginning of a request is there, and its end is not."""
         self.is_unfinished = True
-        self._share.unfinished[self] = time.monotonic()
+        self.share.unfinished[self] = time.monotonic()
 
     def finish(self) -> None:
         """Note that it is there, or that nobody waits for it any more."""
         if self.is_unfinished:
             self.is_unfinished = False
-            del self._share.unfinished[self]
+            del self.share.unfinished[self]
 
 
 class SmallShare:
@@ -66,7 +66,7 @@ class SmallShare:
         self.held_bytes = 0
         self.refused = 0
         self.unfinished: dict[SmallClaim, float] = {}  # and since when, oldest first
-        self._patience_s = patience_s
+        self.patience_s = patience_s
 
     def claim(self, name: str, evict: Callable[[], None]) -> SmallClaim:
         """Return a claim of 0 bytes for the connection called `name`."""
@@ -77,7 +77,7 @@ class SmallShare:
         if self.unfinished:
             oldest, since_s = next(iter(self.unfinished.items()))
             age_s = time.monotonic() - since_s
-            if age_s >= self._patience_s:
+            if age_s >= self.patience_s:
                 self._evict(oldest, age_s)
         excess_bytes = min(max(0, self.held_bytes - self.max_bytes), wanted_by.held_bytes)
         wanted_by.held_bytes -= excess_bytes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable
 
     from kafka2011.config import GatewayConfig
     from kafka2011.gateway.catalogue import Catalogue
@@ -45,7 +46,10 @@ class Gateway:
 
 @dataclass(slots=True)
 class Caller:
-    """Who asks: its principal, its address, its id, the version of its request, and what it may do."""
+    """Who asks: its principal, its address, its id, the version of its request, and what it may do.
+
+    `reserve` takes memory for an answer with records, and returns how large it may be.
+    """
 
     principal: str
     name: str
@@ -53,6 +57,7 @@ class Caller:
     may_use: Any
     client_id: str = ""
     version: int = 0
+    reserve: Callable[[int], int] = int
 
     def may(self, what: str, topic: str) -> bool:
         """Say whether it may produce to a topic, or consume from it."""

@@ -53,12 +53,15 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
     ]
     ends_s = time.monotonic() + min(body["max_wait_ms"] / 1000, MAX_WAIT_S)
     least_bytes = max(LEAST_BYTES, body["min_bytes"]) if body["max_wait_ms"] > 0 else 0
+    most_bytes = min(body.get("max_bytes", MOST_BYTES), MOST_BYTES, sum(max(item.max_bytes, 0) for item in asked))
     while True:
         events = [item.served.log.changes for item in asked if not isinstance(item.served, ErrorCode)]
-        answers, size = _read(asked, min(body.get("max_bytes", MOST_BYTES), MOST_BYTES))
+        answers, size = _read(asked, caller.reserve(max(most_bytes, 0)))
         left_s = ends_s - time.monotonic()
         if size >= least_bytes or left_s <= 0 or any(answer.get("error_code") for answer in answers):
             break
+        answers.clear()  # they are read again: who waits holds no memory
+        caller.reserve(0)
         gevent.wait(events, count=1, timeout=left_s)
     by_topic: dict[str, list[Body]] = {}
     for item, answer in zip(asked, answers, strict=True):
