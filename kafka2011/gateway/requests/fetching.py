@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
+from gevent.pool import Pool
 
 from kafka2011.broker.security.access import CONSUME
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.partition_log import CorruptLogError
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.records.errors import InvalidRecordsError, LostBoundaryError
+from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from kafka2011.gateway.partition_log import PartitionLog
@@ -23,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 MAX_WAIT_S = 60.0
 LEAST_BYTES = 1
+OPENED_AT_ONCE = 8
+"""How many indexes one request opens at once."""
 MOST_BYTES = 16 * 1024 * 1024
 """The most that an answer has, whatever a client asks for, beside a first batch that is larger."""
 _UNKNOWN_ANSWER = {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1, "records": b""}
@@ -51,6 +56,7 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
         for topic in body["topics"]
         for partition in topic["partitions"]
     ]
+    _open_indexes([item.served.log for item in asked if not isinstance(item.served, ErrorCode)])
     ends_s = time.monotonic() + min(body["max_wait_ms"] / 1000, MAX_WAIT_S)
     least_bytes = max(LEAST_BYTES, body["min_bytes"]) if body["max_wait_ms"] > 0 else 0
     most_bytes = min(body.get("max_bytes", MOST_BYTES), MOST_BYTES, sum(max(item.max_bytes, 0) for item in asked))
@@ -68,6 +74,18 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
         by_topic.setdefault(item.topic, []).append({**_UNKNOWN_ANSWER, "partition_index": item.number, **answer})
     gateway.counts["record_bytes_out"] += size
     return {"responses": [{"topic": topic, "partitions": parts} for topic, parts in by_topic.items()]}
+
+
+def _open_indexes(logs: list[PartitionLog]) -> None:
+    """Open those that are not open, several at once: each waits for the broker and for ZooKeeper."""
+    unopened = [log for log in logs if log.known_index is None]
+    if len(unopened) > 1:
+        Pool(OPENED_AT_ONCE).map(_open_index, unopened)
+
+
+def _open_index(log: PartitionLog) -> None:
+    with suppress(KafkaError, OSError, ZkError):  # whoever reads it finds out
+        log.index()
 
 
 def _read(asked: list[_Asked], max_bytes: int) -> tuple[list[Body], int]:

@@ -1,0 +1,45 @@
+"""A request for many partitions opens their indexes at once: one after the other, each waits for ZooKeeper."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import gevent
+from gevent.event import Event
+
+from kafka2011.errors import BrokerConnectionError
+from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.requests.context import Caller
+from kafka2011.gateway.requests.fetching import OPENED_AT_ONCE, fetch
+
+DEADLINE_S = 5.0
+
+
+class Slow:
+    """A log whose index opens once enough others are being opened, too; then it fails."""
+
+    opening = 0
+    enough = Event()
+    known_index = None
+    where = "views-0-0"
+    changes = Event()
+
+    def index(self) -> Any:
+        Slow.opening += 1
+        if Slow.opening >= OPENED_AT_ONCE:
+            Slow.enough.set()
+        assert Slow.enough.wait(DEADLINE_S), "one after the other"
+        raise BrokerConnectionError("away")
+
+
+def test_indexes_are_opened_at_once() -> None:
+    partitions = SimpleNamespace(find=lambda *_: SimpleNamespace(log=Slow(), want=lambda: None))
+    gateway: Any = SimpleNamespace(partitions=partitions, counts=Counter())
+    asked = [{"partition": number, "fetch_offset": 0, "partition_max_bytes": 1} for number in range(2 * OPENED_AT_ONCE)]
+    body = {"topics": [{"topic": "views", "partitions": asked}], "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1}
+    with gevent.Timeout(DEADLINE_S):
+        answer = fetch(gateway, Caller("anonymous", "here", False, None), body)
+    errors = [partition["error_code"] for partition in answer["responses"][0]["partitions"]]
+    assert errors == [ErrorCode.LEADER_NOT_AVAILABLE] * len(asked)
