@@ -55,10 +55,11 @@ REQUESTS: dict[Api, Any] = {
     Api.CREATE_TOPICS: lambda topic: {
         "topics": [
             {"name": topic, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []},
-        ]
+        ],
+        "validate_only": False,
     },
     Api.DELETE_TOPICS: lambda topic: {"topic_names": [topic]},
-    Api.CREATE_PARTITIONS: lambda topic: {"topics": [{"name": topic, "count": 2}]},
+    Api.CREATE_PARTITIONS: lambda topic: {"topics": [{"name": topic, "count": 2}], "validate_only": False},
     Api.DESCRIBE_CONFIGS: lambda topic: {"resources": [{"resource_type": 2, "resource_name": topic}]},
 }
 
@@ -66,7 +67,7 @@ REQUESTS: dict[Api, Any] = {
 class Changes:
     """Changes no topic."""
 
-    def create(self, *_: object) -> tuple[ErrorCode, str]:
+    def create(self, *_: object, **_more: object) -> tuple[ErrorCode, str]:
         return GONE_ON, ""
 
     delete = grow = create
