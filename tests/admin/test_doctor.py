@@ -153,6 +153,11 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "/consumers/g/ids/x",
         "is registered without the user of zk.connect, and needs /consumers/g/offsets,",
     ),
+    "a broker without a gateway": (
+        replace(HEALTHY, claimed=frozenset({1})),
+        "broker 2",
+        "no gateway serves it, and gateways serve other brokers",
+    ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (
         sick(brokers={1: broker(1), 2: broker(2, error="refused")}),

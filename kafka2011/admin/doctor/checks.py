@@ -124,6 +124,17 @@ def clocks_that_retention_doubts(checkup: Checkup) -> Iterator[Finding]:
             )
 
 
+def brokers_without_a_gateway(checkup: Checkup) -> Iterator[Finding]:
+    """Find brokers that no gateway serves, where one serves others."""
+    for number in sorted(checkup.cluster.brokers.keys() - checkup.claimed) if checkup.claimed else ():
+        yield Finding(
+            f"broker {number}",
+            "no gateway serves it, and gateways serve other brokers: today's clients find its partitions without a"
+            " leader",
+            "a gateway claims a new broker within seconds; if none does, its log says why",
+        )
+
+
 def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
     """Find topics that no living broker has, and topics that only some brokers have."""
     brokers = checkup.cluster.brokers
@@ -369,6 +380,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     addresses_that_clash,
     clocks_that_are_apart,
     clocks_that_retention_doubts,
+    brokers_without_a_gateway,
     topics_without_a_broker,
     requests_that_wait,
     partitions_without_an_owner,

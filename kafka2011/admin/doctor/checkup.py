@@ -57,5 +57,7 @@ class Checkup:
     """Of brokers, by id; those of Kafka 0.7 note none."""
     misplaced: Mapping[str, Mapping[TopicPartition, str]] = field(default_factory=dict)
     """By group, why its members cannot go on at an offset that lies within the log."""
+    claimed: frozenset[int] = frozenset()
+    """Brokers that a gateway serves."""
     protection: Protection = field(default_factory=Protection)
     """Who may change which znodes, where zk.connect names a user whose they should be."""

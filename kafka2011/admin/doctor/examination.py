@@ -20,6 +20,7 @@ from kafka2011.replica.state import ReplicaStateError
 from zk.broker_clocks import BrokerClockRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.four_letters import ask
+from zk.gateways import GatewayRegistry
 from zk.protection import Protection, look
 from zk.replicas import replicated_brokers
 from zk.requests import RequestRegistry
@@ -47,13 +48,23 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
     pending = tuple(_pending(requests))
     replicas, unreadable = _replicas(client)
     compared = clocks.clocks()
+    gateways = GatewayRegistry(client)
+    gateways.lists(cluster.topics)
+    claimed = gateways.claims()
     return Checkup(
         replace(cluster, replicas=replicas),
         servers=tuple(_server(host, port, client.tls) for host, port in collect_hosts(zk_connect)[0]),
-        malformed=(*reader.malformed, *requests.malformed.texts, *clocks.malformed.texts, *unreadable),
+        malformed=(
+            *reader.malformed,
+            *requests.malformed.texts,
+            *clocks.malformed.texts,
+            *unreadable,
+            *gateways.malformed.texts,
+        ),
         requests=pending,
         clocks=compared,
         misplaced=_misplaced(cluster),
+        claimed=frozenset(claimed),
         protection=look(client) if client.default_acl else Protection(),
     )
 
