@@ -23,7 +23,7 @@
     /gateway/nodes                                      persistent  addresses of gateways; their order is their number
     /gateway/claims/{id}                                ephemeral   the gateway that serves a broker's partitions
     /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
-    /gateway/anchors/{topic id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
+    /gateway/anchors/{topic-id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
 
 The nodes between are persistent, hold null data, and stay.
 """
