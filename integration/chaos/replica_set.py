@@ -270,14 +270,23 @@ class ReplicaSet:
         begin_replicas(self.client, BROKER_ID, leader, self.all[leader].logs, accept_loss=True)
 
     def sound(self) -> set[str]:
-        """Return who is in sync with a disk that has not gone back, and on which no byte was turned over, if known."""
+        """Return who is in sync with a disk that has not gone back, and has no byte that was turned over, if known.
+
+        Nor a copy of one: a replica that follows a damaged leader may have copied it.
+        """
         try:
             in_sync = self.read_in_sync()
         except ZkUnavailable:
             return set()
         self.gone_back &= in_sync
-        self.flips = {name: flip for name, flip in self.flips.items() if flip.is_there}
-        return in_sync - self.gone_back - self.flips.keys()
+        damaged = {owner: self._with_damage(owner, flip) for owner, flip in self.flips.items()}
+        self.flips = {owner: flip for owner, flip in self.flips.items() if damaged[owner]}
+        return in_sync - self.gone_back - {name for names in damaged.values() for name in names}
+
+    def _with_damage(self, owner: str, flip: Flip) -> set[str]:
+        """Return the replicas that have a turned byte, which one of them had first."""
+        place = flip.path.relative_to(self.all[owner].logs)
+        return {name for name, each in self.all.items() if flip._replace(path=each.logs / place).is_there}
 
     def state(self) -> ReplicaState:
         """Return what ZooKeeper says."""
