@@ -54,20 +54,20 @@ class LocalClusterError(KafkaError):
 class LocalServer:
     """One server of a cluster in a child process; a context manager. Its port stays when it is started again.
 
-    `name` is what errors call it, `command` what `program` is called with beside `properties`, and `ready` finds the
+    `title` is what errors call it, `command` what `program` is called with beside `properties`, and `ready` finds the
     address in what it prints once it serves.
     """
 
     def __init__(
         self,
-        name: str,
+        title: str,
         command: str,
         properties: Mapping[str, str],
         output_path: Path,
         ready: Callable[[bytes], tuple[str, int] | None],
         program: Sequence[str] = PROGRAM,
     ) -> None:
-        self.name = name
+        self.title = title
         self.output_path = output_path
         self.host = properties.get("hostname", "127.0.0.1")
         self._command = command
@@ -79,21 +79,21 @@ class LocalServer:
 
     def __repr__(self) -> str:
         state = "running" if self.running else "not running"
-        return f"<{type(self).__name__} {self.name} on {self.host}:{self._properties['port']}, {state}>"
+        return f"<{type(self).__name__} {self.title} on {self.host}:{self._properties['port']}, {state}>"
 
     @property
     def port(self) -> int:
         """The port that clients connect to. Raises LocalClusterError before the first start."""
         port = int(self._properties["port"])
         if port == 0:
-            raise LocalClusterError(f"{self.name} was not started, so it has no port yet")
+            raise LocalClusterError(f"{self.title} was not started, so it has no port yet")
         return port
 
     @property
     def process(self) -> ChildProcess:
         """The server's process: its pid, exit status and signals. Raises LocalClusterError before the first start."""
         if self._process is None:
-            raise LocalClusterError(f"{self.name} was not started")
+            raise LocalClusterError(f"{self.title} was not started")
         return self._process
 
     @property
@@ -121,9 +121,9 @@ class LocalServer:
         deadline_s = time.monotonic() + timeout_s
         while (ready := self._ready(self.output())) is None:
             if not self.running:
-                raise LocalClusterError(f"{self.name} ended with status {self.process.poll()}: {self._last_words()}")
+                raise LocalClusterError(f"{self.title} ended with status {self.process.poll()}: {self._last_words()}")
             if time.monotonic() > deadline_s:
-                raise LocalClusterError(f"{self.name} is not ready after {timeout_s:g} s: {self._last_words()}")
+                raise LocalClusterError(f"{self.title} is not ready after {timeout_s:g} s: {self._last_words()}")
             time.sleep(_POLL_S)
         self.host, port = ready
         self._properties["port"] = str(port)

@@ -60,7 +60,7 @@ class ClusterParts:
         """Start again servers that have ended. Raises KafkaError when one has ended too often, or ZooKeeper has."""
         failure: KafkaError | None = None
         for broker in self._cluster.processes:
-            name = f"replica {broker.replica} of {broker.name}" if broker.replica else broker.name
+            name = f"replica {broker.replica} of {broker.title}" if broker.replica else broker.title
             failure = self._look_at(name, broker) or failure
         if self._cluster.gateway is not None:
             failure = self._look_at("gateway", self._cluster.gateway) or failure
