@@ -52,11 +52,14 @@ def _start(directory: Path, settings: Mapping[str, object] = AS_SHIPPED) -> Iter
         yield Gateway(cluster)
 
 
+_HAS_TOOLS = kafka.version_of(kafka.JARS) is not None
+"""Whether Kafka's own tools are there. Its consumer needs a group, which a gateway does not serve."""
+
 KIND = Kind(
     name="gateway",
     title="kafka2011 by its gateway",
     driver=kafka.KIND.driver,
-    lines=tuple(line for line in kafka.KIND.lines if not (line.tool and line.do == "consume")),  # it needs a group
+    lines=tuple(line for line in kafka.KIND.lines if not line.tool or (_HAS_TOOLS and line.do == "produce")),
     start=_start,
     filler=kafka.KIND.filler,
     topic_messages=kafka.KIND.topic_messages,
