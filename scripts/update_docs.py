@@ -20,6 +20,7 @@ from kafka2011.config import (
     ConsumerConfig,
     GatewayConfig,
     ProducerConfig,
+    ServerConfig,
     SimpleConsumerConfig,
     SyncProducerConfig,
 )
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parent.parent / "docs"
 
 PARTS: dict[type[Settings], tuple[str, str]] = {
-    BrokerConfig: ("Broker", ""),
+    BrokerConfig: (
+        "Broker",
+        f"The first {len(ServerConfig.settings())} are also those of a gateway.",
+    ),
     ProducerConfig: (
         "Producer",
         f"The first {len(SyncProducerConfig.settings())} are also those of a `SyncProducer`.",

@@ -40,7 +40,7 @@ def produced(cluster: LocalCluster, topic: str, records: list[dict[str, Any]], *
 
 
 def read(cluster: LocalCluster, topic: str, number: int, start: int = confluent_kafka.OFFSET_BEGINNING) -> list[Any]:
-    """Read so many records of partition 0 with confluent-kafka."""
+    """Read `number` records of partition 0 with confluent-kafka."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused", "enable.auto.commit": False}
     )

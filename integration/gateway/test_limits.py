@@ -35,7 +35,7 @@ QUEUED_BYTES = 4 * 1024 * 1024
 FRAME_BYTES = 1024 * 1024
 MOST_BYTES = 16 * 1024 * 1024
 SLACK_BYTES = 48 * 1024 * 1024
-"""How much the gateway may grow in a test beside its limit: copies in hand, and what the allocator keeps."""
+"""How much the gateway may grow in a test beside its limit: copies for a moment, and what the allocator keeps."""
 MOST_PARKED = 4
 """How often the gateway's own fetch may be parked while a record comes."""
 FETCH, API_VERSIONS = 1, 18

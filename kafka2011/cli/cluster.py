@@ -196,8 +196,8 @@ def _check_alone(context: click.Context, what: str, *also: str) -> None:
         is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if is_given and name not in {what, "directory", *also}:
             raise click.UsageError(
-                f"--{what} and {parameter.opts[0]} cannot be used together: the only option that goes with it is"
-                f" --directory"
+                f"--{what} and {parameter.opts[0]} cannot be used together: --{what} takes"
+                f" --directory and no other option"
             )
 
 

@@ -6,6 +6,7 @@ from kafka2011.config.broker import BrokerConfig
 from kafka2011.config.consumer import ConsumerConfig, SimpleConsumerConfig
 from kafka2011.config.gateway import GatewayConfig
 from kafka2011.config.producer import ProducerConfig, SyncProducerConfig
+from kafka2011.config.server import ServerConfig
 from kafka2011.config.settings import Setting, Settings
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ConsumerConfig",
     "GatewayConfig",
     "ProducerConfig",
+    "ServerConfig",
     "Setting",
     "Settings",
     "SimpleConsumerConfig",

@@ -26,7 +26,7 @@ LEAST_QUOTA_BYTES = 1024
 UNDER_WAY = 5
 """How many requests of a client may be under way; idempotent producers send no more at once."""
 SENT_BYTES = 256 * 1024
-"""After so many bytes that a client has taken of an answer, it counts as alive, and as holding less."""
+"""A client that has taken this many bytes of an answer counts as alive; that part of the answer is held no more."""
 MOST_SHARE = 8
 """An answer with records takes at most this part of `queued.max.bytes`."""
 SHORT_BYTES = 32 * 1024
@@ -97,12 +97,12 @@ class _Held:
         self.size = 0
 
     def resize(self, size: int) -> None:
-        """Hold so many bytes from now on; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
+        """Hold `size` bytes from now on; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
         self.size = size
         self._claim.resize(self._small.hold(size))
 
     def reserve(self, size: int) -> int:
-        """Hold so much for an answer, or little while memory is short; return how large it may be."""
+        """Hold `size` bytes for an answer, or fewer while memory is short; return how many it may have."""
         self.resize(0)
         budget = self._claim.budget
         size = min(size, budget.max_bytes // MOST_SHARE)
@@ -113,7 +113,7 @@ class _Held:
 
 
 class _Account:
-    """The requests under way and the answer in hand, what they hold, and what has gone wrong with an answer."""
+    """The requests under way and the answer that is written, what they hold, and what has gone wrong with an answer."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

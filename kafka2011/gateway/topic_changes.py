@@ -38,7 +38,7 @@ class TopicChanges:
         self._one = RLock()
 
     def create(self, topic: str, partitions: int | None, *, only_check: bool = False) -> Outcome:
-        """Create a topic with so many partitions in all; None: with one on each broker, or as brokers are set.
+        """Create a topic with `partitions` partitions in all; None: with one on each broker, or as brokers are set.
 
         With `only_check`, only say what would prevent that.
         """
@@ -74,7 +74,7 @@ class TopicChanges:
         return self._do(lambda client: delete_topic(client, topic))
 
     def grow(self, topic: str, partitions: int, *, only_check: bool = False) -> Outcome:
-        """Give a topic so many partitions in all. With `only_check`, only say what would prevent that."""
+        """Give a topic more partitions: `partitions` in all. With `only_check`, only say what would prevent that."""
         known = self._catalogue.lists.get(topic)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
@@ -111,7 +111,7 @@ class TopicChanges:
 
 
 def shares(partitions: int, brokers: list[int]) -> dict[int, int] | None:
-    """Return how many partitions each broker gets, so that there are exactly so many; None if brokers cannot do that.
+    """Return how many partitions each broker gets, which add up to `partitions`; None if brokers cannot do that.
 
     Every broker gets as many as the others: a topic grows on all of its brokers alike.
     """

@@ -152,7 +152,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch) -> None:
         (("cluster", "--override", "prot=1"), "unknown setting 'prot' of the broker"),
         (
             ("cluster", "--status", "--brokers", "2"),
-            "--status and --brokers cannot be used together: the only option that goes with it is --directory",
+            "--status and --brokers cannot be used together: --status takes --directory and no other option",
         ),
         (("cluster", "--status", "--directory", "/no/such"), "--directory /no/such: the directory does not exist"),
         (("broker", "--override", "port=x"), "--override port=x: port: 'x' is not a whole number"),

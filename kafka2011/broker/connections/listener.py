@@ -15,7 +15,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.config import BrokerConfig, GatewayConfig
+    from kafka2011.config import ServerConfig
 
 
 class Listener(NamedTuple):
@@ -26,7 +26,7 @@ class Listener(NamedTuple):
 
 
 def listeners_of(
-    config: BrokerConfig | GatewayConfig,
+    config: ServerConfig,
     plain: type[Connection] = Connection,
     secured: type[TlsConnection] = TlsConnection,
 ) -> list[Listener]:

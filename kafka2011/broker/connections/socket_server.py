@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka2011.broker.connections.listener import Listener
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffers
-    from kafka2011.config import BrokerConfig, GatewayConfig
+    from kafka2011.config import ServerConfig
     from zk.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class ConnectionSettings:
     receive_buffer_bytes: int
 
     @classmethod
-    def of(cls, config: BrokerConfig | GatewayConfig) -> Self:
+    def of(cls, config: ServerConfig) -> Self:
         """Take them out of a server's settings."""
         return cls(
             max_connections=min(config.max_connections or MAX_CONNECTIONS, max_connections()),

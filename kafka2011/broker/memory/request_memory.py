@@ -10,7 +10,7 @@ from kafka2011.broker.memory.memory_budget import MemoryBudget
 from kafka2011.broker.memory.small_share import SHARE, SmallShare
 
 if TYPE_CHECKING:
-    from kafka2011.config import BrokerConfig, GatewayConfig
+    from kafka2011.config import ServerConfig
 
 LARGE_SHARE = 1 / 64
 """A request that holds more than this of the memory for requests is large: it needs a turn to go on."""
@@ -28,6 +28,6 @@ class RequestMemory:
         self.large_turns = Semaphore(max(1, max_bytes // max_frame_bytes - 1))
 
     @classmethod
-    def of(cls, config: BrokerConfig | GatewayConfig) -> RequestMemory:
+    def of(cls, config: ServerConfig) -> RequestMemory:
         """Take the limits out of a server's settings."""
         return cls(config.queued_max_bytes, config.max_socket_request_bytes)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _LZ4, _ZSTD = 3, 4
 _LIKELY_RATIO = 16
-"""Nearly all LZ4 and Zstandard data open to less than so many times their size."""
+"""Nearly all LZ4 and Zstandard data open to less than this many times their size."""
 _LEAST_OPENED_BYTES = 64 * 1024
 
 

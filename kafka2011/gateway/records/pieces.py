@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PIECE_BYTES = 64 * 1024
 NUMBERS_A_BYTE = 128
-"""A message of the log takes at most so many numbers for each of its bytes."""
+"""A message of the log takes at most this many numbers for each of its bytes."""
 
 _MAX_INT32 = 2**31 - 1
 

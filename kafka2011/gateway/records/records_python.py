@@ -113,7 +113,7 @@ def plain_batch(header: bytes, data: AnyBytes, start: int, end: int, skip: int, 
 
 
 def wrapped_batch(header: bytes, inner: bytes, notes: AnyBytes, records: int, *, is_append_time: bool) -> bytes:
-    """Return the batch of a wrapper's records. Raises InvalidRecordsError unless notes and values are of so many."""
+    """Return the batch of a wrapper's records. Raises InvalidRecordsError if it has not `records` of them."""
     base = _base_timestamp(header)
     max_timestamp: int | None = None
     parts: list[bytes | memoryview] = []

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafka2011.broker.security.access import CONSUME
+from kafka2011.gateway.protocol.errors import ErrorCode
+
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from kafka2011.config import GatewayConfig
     from kafka2011.gateway.catalogue import Catalogue
     from kafka2011.gateway.claims import Claims
-    from kafka2011.gateway.partitions import Partitions
+    from kafka2011.gateway.partitions import Partitions, Served
     from kafka2011.gateway.topic_changes import TopicChanges
     from zk.gateways import GatewayAddress
 
@@ -62,3 +65,10 @@ class Caller:
     def may(self, what: str, topic: str) -> bool:
         """Say whether it may produce to a topic, or consume from it."""
         return self.may_use is None or bool(self.may_use(self.principal, what, topic))
+
+
+def find_readable(gateway: Gateway, caller: Caller, topic: str, number: int) -> Served | ErrorCode:
+    """Return a partition that a caller may consume from, or why it cannot have it."""
+    if not caller.may(CONSUME, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return gateway.partitions.find(topic, number)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import gevent
 from gevent.pool import Pool
 
-from kafka2011.broker.security.access import CONSUME
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.partition_log import CorruptLogError
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.records.errors import InvalidRecordsError, LostBoundaryError
+from kafka2011.gateway.requests.context import find_readable
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
             partition["partition"],
             partition["fetch_offset"],
             partition["partition_max_bytes"],
-            gateway.partitions.find(topic["topic"], partition["partition"])
-            if caller.may(CONSUME, topic["topic"])
-            else ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            find_readable(gateway, caller, topic["topic"], partition["partition"]),
         )
         for topic in body["topics"]
         for partition in topic["partitions"]

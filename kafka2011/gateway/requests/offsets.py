@@ -6,9 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.security.access import CONSUME
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.requests.context import find_readable
 
 if TYPE_CHECKING:
     from kafka2011.gateway.partitions import Served
@@ -29,11 +29,7 @@ def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:
         answers = []
         for partition in topic["partitions"]:
             number = partition["partition_index"]
-            found = (
-                gateway.partitions.find(topic["name"], number)
-                if caller.may(CONSUME, topic["name"])
-                else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            )
+            found = find_readable(gateway, caller, topic["name"], number)
             answer = {"error_code": found} if isinstance(found, ErrorCode) else _of(found, partition["timestamp"])
             answers.append({"partition_index": number, "timestamp": -1, "offset": -1, "leader_epoch": 0, **answer})
         topics.append({"name": topic["name"], "partitions": answers})
@@ -47,11 +43,7 @@ def offset_for_leader_epoch(gateway: Gateway, caller: Caller, body: Body) -> Bod
         answers = []
         for partition in topic["partitions"]:
             number = partition["partition"]
-            found = (
-                gateway.partitions.find(topic["topic"], number)
-                if caller.may(CONSUME, topic["topic"])
-                else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            )
+            found = find_readable(gateway, caller, topic["topic"], number)
             answer = {"error_code": found} if isinstance(found, ErrorCode) else _of(found, LATEST)
             error, end = answer.get("error_code", ErrorCode.NONE), answer.get("offset", -1)
             answers.append({"error_code": error, "partition": number, "leader_epoch": 0, "end_offset": end})
