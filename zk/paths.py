@@ -24,6 +24,7 @@
     /gateway/claims/{id}                                ephemeral   the gateway that serves a broker's partitions
     /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
     /gateway/anchors/{topic-id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
+    /gateway/members/{group}/{consumer}                 ephemeral   which of today's clients a member of a group is
 
 The nodes between are persistent, hold null data, and stay.
 """
@@ -59,6 +60,7 @@ GATEWAY_CLAIMS = "/gateway/claims"
 GATEWAY_NODES = "/gateway/nodes"
 GATEWAY_TOPICS = "/gateway/topics"
 GATEWAY_ANCHORS = "/gateway/anchors"
+GATEWAY_MEMBERS = "/gateway/members"
 
 ROOTS = (BROKERS, CONSUMERS)
 """What a dump of all registries walks."""
@@ -241,6 +243,16 @@ def gateway_anchors(topic_id: str) -> str:
 def gateway_anchor(topic_id: str, where: TopicPartition) -> str:
     """Return where gateways keep the numbers that messages of a partition have."""
     return f"{gateway_anchors(topic_id)}/{_partition_name(where)}"
+
+
+def gateway_members(group_name: str) -> str:
+    """Return the parent of what gateways say of a group's members."""
+    return f"{GATEWAY_MEMBERS}/{component(group_name, 'group')}"
+
+
+def gateway_member(group_name: str, consumer_id: str) -> str:
+    """Return where a gateway says which of today's clients a member of a group is."""
+    return f"{gateway_members(group_name)}/{component(consumer_id, 'consumer')}"
 
 
 def _partition_name(where: TopicPartition) -> str:
