@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import gevent
 from gevent.event import Event
 from gevent.lock import RLock
 
 from kafka2011.errors import KafkaError, LogError, OffsetOutOfRangeError
+from kafka2011.gateway.recent_bytes import NumberedBytes, RecentBytes
 from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind
@@ -37,8 +38,6 @@ FETCH_BYTES = 1024 * 1024
 SLACK_BYTES = 64 * 1024
 """What a fetch reads beyond what is wanted: an index knows a place at most so far before a number."""
 MOST_FETCHED_BYTES = 8 * 1024 * 1024
-RECENT_BYTES = 1024 * 1024
-"""How much of the end of a log is kept, so that those who wait there are answered by one fetch from the broker."""
 HINTS = 256
 MOST_SEGMENTS = 100_000
 _LENGTH = struct.Struct(">i")
@@ -46,20 +45,6 @@ _LENGTH = struct.Struct(">i")
 
 class CorruptLogError(KafkaError):
     """Bytes of a log that cannot be read lie where a client wants to go on."""
-
-
-class NumberedBytes(NamedTuple):
-    """What one fetch at the end of a log has given: bytes from a position on, and their pieces with numbers."""
-
-    position: int
-    data: bytes
-    pieces: list[Numbered]
-
-    @property
-    def end_number(self) -> int:
-        """The number after its last message."""
-        last = self.pieces[-1]
-        return last.first_number + last.piece.numbers
 
 
 class PartitionLog:
@@ -86,8 +71,7 @@ class PartitionLog:
         self._max_message_bytes = max_message_bytes
         self._lock = RLock()
         self._index: PartitionIndex | None = None
-        self._recent: deque[NumberedBytes] = deque()
-        self._recent_bytes = 0
+        self._recent = RecentBytes()
         self._encoded: tuple[int, int, bytes] = (-1, 0, b"")  # what was read last of the recent bytes: many ask for it
         self._hints: OrderedDict[int, int] = OrderedDict()  # positions of numbers where readers will go on
         self._generation = 0
@@ -109,7 +93,8 @@ class PartitionLog:
 
     def read(self, position: int, max_bytes: int) -> bytes:
         """Return bytes from a position on."""
-        return self._links().fetch(self.where, position, max_bytes)
+        recent = self._recent.range(position, max_bytes)
+        return self._links().fetch(self.where, position, max_bytes) if recent is None else recent
 
     def find_pieces(self, data: bytes, position: int) -> tuple[list[Piece], int]:
         """Divide bytes into pieces; see `records.pieces`."""
@@ -157,7 +142,6 @@ class PartitionLog:
     def _forget(self) -> None:
         self.is_current = False
         self._recent.clear()
-        self._recent_bytes = 0
         self._encoded = -1, 0, b""
         self._hints.clear()
 
@@ -191,10 +175,7 @@ class PartitionLog:
             if not numbered:
                 return
             self._encoded = -1, 0, b""
-            self._recent.append(NumberedBytes(position, data, numbered))
-            self._recent_bytes += len(data)
-            while len(self._recent) > 1 and self._recent_bytes > RECENT_BYTES:
-                self._recent_bytes -= len(self._recent.popleft().data)
+            self._recent.add(NumberedBytes(position, data, numbered))
         self.on_pieces(numbered)
         self.wake()
 
@@ -264,24 +245,37 @@ class PartitionLog:
 
         The first batch may begin before the number. Raises CorruptLogError, BrokerError, BrokerConnectionError.
         """
-        for chunk in self._recent:
-            if chunk.pieces[0].first_number <= number < chunk.end_number:
-                known_number, known_max_bytes, batches = self._encoded
-                if (number, max_bytes) != (known_number, known_max_bytes):
-                    batches = self._encode(chunk, number, max_bytes)
-                    self._encoded = number, max_bytes, batches
-                return batches
+        chunk = self._recent.holding(number)
+        if chunk is None:
+            chunk = self.chunk_of(number, max_bytes)
+            return b"" if chunk is None else self._encode(chunk, number, max_bytes)
+        known_number, known_max_bytes, batches = self._encoded
+        if (number, max_bytes) != (known_number, known_max_bytes):
+            batches = self._encode(chunk, number, max_bytes)
+            self._encoded = number, max_bytes, batches
+        return batches
+
+    def chunk_of(self, number: int, max_bytes: int) -> NumberedBytes | None:
+        """Return bytes from a number on, or from before it, about `max_bytes` of them; fetched unless they are recent.
+
+        None at the end of what is indexed, and if the log turns out to be another one. Raises as `records` does.
+        """
+        recent = self._recent.holding(number)
+        if recent is not None:
+            return recent
         index = self.index()
-        if number >= index.end.number:
-            return b""
-        return self._records_at(self._place(number), number, max_bytes)
+        return None if number >= index.end.number else self._chunk_from(self._place(number), number, max_bytes)
+
+    def hinted_position(self, number: int) -> int | None:
+        """Return the position of a number where a reader was told to go on lately; None for any other."""
+        return self._hints.get(number)
 
     def _place(self, number: int) -> Boundary:
-        position = self._hints.pop(number, None)
+        position = self._hints.get(number)
         place = self.index().find(number)
         return place if position is None else place._replace(position=position, number=number)
 
-    def _records_at(self, place: Boundary, number: int, max_bytes: int) -> bytes:
+    def _chunk_from(self, place: Boundary, number: int, max_bytes: int) -> NumberedBytes | None:
         size = min(max(max_bytes, SLACK_BYTES) + SLACK_BYTES, MOST_FETCHED_BYTES)
         generation = self._generation
         while True:
@@ -289,19 +283,19 @@ class PartitionLog:
                 data = self.read(place.position, size)
             except OffsetOutOfRangeError:
                 self.check()
-                return b""
+                return None
             if self.index().generation != generation:  # the log is another one, and the place was in the old one
-                return b""
+                return None
             numbered = self.index().numbered(place, data)
             if not numbered:
                 if len(data) < _LENGTH.size or place.position >= self.index().end.position:
-                    return b""
+                    return None
                 size = self._needed_bytes(data)
                 continue
             chunk = NumberedBytes(place.position, data, numbered)
             if chunk.end_number > number:
-                return self._encode(chunk, number, max_bytes)
-            place = place._replace(position=numbered[-1].piece.end, number=chunk.end_number)
+                return chunk
+            place = place._replace(position=chunk.end, number=chunk.end_number)
 
     def _needed_bytes(self, data: bytes) -> int:
         """Return how much must be fetched for the message of which the beginning was fetched."""
@@ -313,7 +307,7 @@ class PartitionLog:
     def _encode(self, chunk: NumberedBytes, number: int, max_bytes: int) -> bytes:
         batches: list[bytes] = []
         size = 0
-        next_number, next_position = chunk.end_number, chunk.pieces[-1].piece.end
+        next_number, next_position = chunk.end_number, chunk.end
         for piece, first_number, is_repeat in chunk.pieces:
             behind = first_number + piece.numbers
             if behind <= number:
@@ -335,6 +329,7 @@ class PartitionLog:
             next_number, next_position = behind, piece.end
         if next_number >= 0:
             self._hints[next_number] = next_position
+            self._hints.move_to_end(next_number)
         if len(self._hints) > HINTS:
             self._hints.popitem(last=False)
         return b"".join(batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+CURRENT_S = 20.0
+"""How long an answer waits until the end of a log is known: it may have to be read for that."""
 
 
 class _Served(NamedTuple):
@@ -138,3 +142,22 @@ class Partitions:
             links = BrokerLinks(broker, self._config.request_timeout_ms / 1000)
             served = self._brokers[broker_id] = _Served(links, BrokerTail(links))
         return served
+
+
+def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:
+    """Wait until the end of a log is known; False if that takes too long, or the broker is away."""
+    return await_end(served, lambda: False, timeout_s)
+
+
+def await_end(served: Served, is_enough: Callable[[], bool], timeout_s: float = CURRENT_S) -> bool:
+    """Wait until the end of a log is known, or as much of the log as is needed; False as for `await_current`."""
+    ends_s = time.monotonic() + timeout_s
+    served.want()  # if nobody has followed it lately, nothing is known of its end
+    while not is_enough() and not served.log.is_current and not served.log.fault:
+        changes = served.log.changes
+        served.want()
+        left_s = ends_s - time.monotonic()
+        if left_s <= 0:
+            return False
+        changes.wait(min(left_s, 1.0))
+    return served.log.is_current or is_enough()

@@ -10,7 +10,7 @@ import pytest
 from kafka2011.gateway import tail
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
-from kafka2011.gateway.requests.offsets import await_current
+from kafka2011.gateway.partitions import await_current
 from kafka2011.gateway.tail import BrokerTail
 from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_appends import TOPIC_ID

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.gateway.partitions import await_current
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests.context import find_readable
 
@@ -18,8 +18,6 @@ logger = logging.getLogger(__name__)
 
 LATEST = -1
 EARLIEST = -2
-CURRENT_S = 20.0
-"""How long an answer waits until the end of a log is known: it may have to be read for that."""
 
 
 def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:
@@ -73,17 +71,3 @@ def _at(served: Served, timestamp: int) -> Body:
         return {"error_code": ErrorCode.INVALID_REQUEST}
     found = served.log.number_at_time(timestamp)
     return {} if found is None else {"offset": found[0], "timestamp": found[1]}
-
-
-def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:
-    """Wait until the end of a log is known; False if that takes too long, or the broker is away."""
-    ends_s = time.monotonic() + timeout_s
-    served.want()  # if nobody has followed it lately, nothing is known of its end
-    while not served.log.is_current and not served.log.fault:
-        changes = served.log.changes
-        served.want()
-        left_s = ends_s - time.monotonic()
-        if left_s <= 0:
-            return False
-        changes.wait(min(left_s, 1.0))
-    return served.log.is_current

@@ -1,0 +1,1 @@
+"""Groups of today's clients: their members, and what they have committed."""
