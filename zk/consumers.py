@@ -96,8 +96,9 @@ class ConsumerRegistry:
         return self._nodes.children(paths.CONSUMERS, watch)
 
     def delete_group(self, group: str) -> None:
-        """Delete a group with its offsets. Raises GroupInUse while it has members."""
+        """Delete a group with its offsets, and what gateways keep of it. Raises GroupInUse while it has members."""
         members = self.members(group)
         if members:
             raise GroupInUse(group, members)
-        self._nodes.delete_tree(paths.group(group))
+        for path in (paths.group(group), paths.gateway_commits(group), paths.gateway_members(group)):
+            self._nodes.delete_tree(path)

@@ -75,7 +75,3 @@ class GatewayMemberRegistry:
             except MalformedNode as error:
                 self.malformed.skip(error)
         return members
-
-    def delete_group(self, group: str) -> None:
-        """Remove what is left of a group without members. Raises NodeNotEmpty if one is registered meanwhile."""
-        self._nodes.delete_tree(paths.gateway_members(group))

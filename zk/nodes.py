@@ -111,6 +111,8 @@ class Node:
     created_ms: int = 0
     """By the clock of the ZooKeeper server that took the write; so is `modified_ms`."""
     modified_ms: int = 0
+    modified_zxid: int = 0
+    """The number of the write, which rises with every write anywhere in the tree."""
 
     @property
     def ephemeral(self) -> bool:
@@ -463,4 +465,4 @@ _ADD: dict[type, Callable[[Any, Any], object]] = {
 
 def _node(path: str, answer: Any) -> Node:
     data, stat = answer
-    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime, stat.mtime)
+    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime, stat.mtime, stat.mzxid)

@@ -32,6 +32,8 @@ class CommittedOffset:
     offset: int
     version: int
     at_ms: int = field(default=0, compare=False)
+    zxid: int = field(default=0, compare=False)
+    """The number of that write among all writes to ZooKeeper."""
 
 
 class OffsetCommit(NamedTuple):
@@ -146,8 +148,10 @@ class OffsetRegistry:
         return dict(sorted(offsets.items()))
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """Remove the offsets of partitions, as if the group had never consumed them."""
-        self._nodes.delete_many(paths.offset(group, where) for where in partitions)
+        """Remove the offsets of partitions and what gateways note of them, as if the group had never consumed them."""
+        self._nodes.delete_many(
+            path(group, where) for where in partitions for path in (paths.offset, paths.gateway_commit)
+        )
 
     def topics(self, group: str, watch: Watch | None = None) -> list[str]:
         """List the topics for which a group has offsets, sorted."""
@@ -174,4 +178,6 @@ def _text(offset: int) -> bytes:
 
 
 def _committed(node: Node) -> CommittedOffset:
-    return CommittedOffset(decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version, node.modified_ms)
+    return CommittedOffset(
+        decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version, node.modified_ms, node.modified_zxid
+    )

@@ -24,6 +24,7 @@
     /gateway/claims/{id}                                ephemeral   the gateway that serves a broker's partitions
     /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
     /gateway/anchors/{topic-id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
+    /gateway/commits/{group}/{topic}/{id}-{partition}   persistent  how much of the wrapper at an offset is consumed
     /gateway/members/{group}/{consumer}                 ephemeral   which of today's clients a member of a group is
 
 The nodes between are persistent, hold null data, and stay.
@@ -60,6 +61,7 @@ GATEWAY_CLAIMS = "/gateway/claims"
 GATEWAY_NODES = "/gateway/nodes"
 GATEWAY_TOPICS = "/gateway/topics"
 GATEWAY_ANCHORS = "/gateway/anchors"
+GATEWAY_COMMITS = "/gateway/commits"
 GATEWAY_MEMBERS = "/gateway/members"
 
 ROOTS = (BROKERS, CONSUMERS)
@@ -243,6 +245,21 @@ def gateway_anchors(topic_id: str) -> str:
 def gateway_anchor(topic_id: str, where: TopicPartition) -> str:
     """Return where gateways keep the numbers that messages of a partition have."""
     return f"{gateway_anchors(topic_id)}/{_partition_name(where)}"
+
+
+def gateway_commits(group_name: str) -> str:
+    """Return the parent of what gateways note of a group's offsets."""
+    return f"{GATEWAY_COMMITS}/{component(group_name, 'group')}"
+
+
+def gateway_topic_commits(group_name: str, topic_name: str) -> str:
+    """Return the parent of what gateways note of a group's offsets of one topic."""
+    return f"{gateway_commits(group_name)}/{component(topic_name, 'topic')}"
+
+
+def gateway_commit(group_name: str, where: TopicPartition) -> str:
+    """Return where gateways note more of an offset than 0.7 can."""
+    return f"{gateway_topic_commits(group_name, where.topic)}/{_partition_name(where)}"
 
 
 def gateway_members(group_name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -21,19 +22,21 @@ class _Stat(NamedTuple):
     ephemeralOwner: int  # noqa: N815  # as kazoo calls it
     ctime: int = 0
     mtime: int = 0
+    mzxid: int = 0
 
 
 class _Znode:
-    def __init__(self, data: bytes | None, owner: int) -> None:
+    def __init__(self, data: bytes | None, owner: int, zxid: int = 0) -> None:
         self.data = data
         self.version = 0
         self.cversion = 0
         self.owner = owner
         self.modified_ms = 0
+        self.zxid = zxid
 
     @property
     def stat(self) -> _Stat:
-        return _Stat(self.version, self.cversion, self.owner, mtime=self.modified_ms)
+        return _Stat(self.version, self.cversion, self.owner, mtime=self.modified_ms, mzxid=self.zxid)
 
 
 class _Answer:
@@ -55,6 +58,37 @@ class _Answer:
         return self._value
 
 
+class _Transaction:
+    """Steps that are done together, or not at all."""
+
+    def __init__(self, client: ZkClientInMemory) -> None:
+        self._client = client
+        self._steps: list[Callable[[], Any]] = []
+
+    def create(self, path: str, data: bytes | None, ephemeral: bool = False) -> None:
+        client = self._client
+        self._steps.append(lambda: client.create_async(path, data, ephemeral).get())
+
+    def set_data(self, path: str, data: bytes | None, version: int = -1) -> None:
+        self._steps.append(lambda: self._client.set_async(path, data, version).get())
+
+    def delete(self, path: str, version: int = -1) -> None:
+        self._steps.append(lambda: self._client.delete_async(path, version).get())
+
+    def commit_async(self) -> _Answer:
+        before = copy.deepcopy(self._client.tree)
+        answers: list[Any] = []
+        for step in self._steps:
+            try:
+                answers.append(step())
+            except kazoo_errors.KazooException as error:
+                self._client.tree = before
+                done, left = len(answers), len(self._steps) - len(answers) - 1
+                rolled_back = [kazoo_errors.RolledBackError() for _ in range(done)]
+                return _Answer([*rolled_back, error, *(kazoo_errors.RuntimeInconsistency() for _ in range(left))], None)
+        return _Answer(answers, None)
+
+
 class ZkClientInMemory:
     """A client whose calls are answered at once. Watches are not kept.
 
@@ -71,6 +105,7 @@ class ZkClientInMemory:
         self.tree: dict[str, _Znode] = {"/": _Znode(None, 0)}
         self.calls: list[tuple[str, str]] = []
         self.now_ms = 0
+        self._writes = 0
         self.before: Callable[[str, str], object] = lambda _call, _path: None
 
     def __enter__(self) -> Self:
@@ -105,6 +140,9 @@ class ZkClientInMemory:
     def sync_async(self, path: str) -> _Answer:
         return self._answered("sync", path, lambda: path)
 
+    def transaction(self) -> _Transaction:
+        return _Transaction(self)
+
     def _answered(self, call: str, path: str, carry_out: Callable[[], Any]) -> _Answer:
         self.calls.append((call, path))
         try:
@@ -127,7 +165,8 @@ class ZkClientInMemory:
         if path in self.tree:
             raise kazoo_errors.NodeExistsError
         parent.cversion += 1
-        self.tree[path] = _Znode(data, owner)
+        self._writes += 1
+        self.tree[path] = _Znode(data, owner, self._writes)
         return path
 
     def _set(self, path: str, data: bytes | None, version: int) -> _Stat:
@@ -137,6 +176,8 @@ class ZkClientInMemory:
         node.data = data
         node.version += 1
         node.modified_ms = self.now_ms
+        self._writes += 1
+        node.zxid = self._writes
         return node.stat
 
     def _delete(self, path: str, version: int) -> bool:

@@ -28,6 +28,7 @@ class Znode(NamedTuple):
     version: int = 0
     cversion: int = 0
     owner: int = 0
+    mzxid: int = 0
 
     @property
     def ephemeralOwner(self) -> int:  # noqa: N802 - the name that kazoo gives it
@@ -94,12 +95,12 @@ class Server:
         kind, path = change.kind, change.path
         if kind == "create":
             owner = change.session_id if change.is_ephemeral else 0
-            self.tree[path] = Znode(change.data, owner=owner)
+            self.tree[path] = Znode(change.data, owner=owner, mzxid=self.applied + 1)
             self._fire("data", path)
             self._count_child(path)
         elif kind == "set":
             node = self.tree[path]
-            self.tree[path] = node._replace(data=change.data, version=node.version + 1)
+            self.tree[path] = node._replace(data=change.data, version=node.version + 1, mzxid=self.applied + 1)
             self._fire("data", path)
         elif kind == "delete":
             self._delete(path)
