@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from zk.clock import Clock
-    from zk.nodes import Check, Nodes
+    from zk.nodes import Check, Node, Nodes
+
+    IsOurs = Callable[[Node], bool]
 
 _CLAIMS = 5
 """How often a node may vanish between create and read before that is an error."""
@@ -46,10 +48,13 @@ def claim_while(nodes: Nodes, path: str, data: bytes, check: Check) -> None:
         bound.transact([check, Write(path, data, held.version)])
 
 
-def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, NodeHeld]:
-    """Make ephemeral nodes of ours, pipelined, and return those that another session holds.
+def claim_many(
+    nodes: Nodes, data_by_path: Mapping[str, bytes], is_ours: IsOurs = lambda _: True
+) -> dict[str, NodeHeld]:
+    """Make ephemeral nodes of ours, pipelined, and return those that another holds.
 
-    Raises the first error once all were tried: each may be ours by then.
+    Another session, or one in this session whose nodes are not ours as `is_ours` says. Raises the first error once all
+    were tried: each may be ours by then.
     """
     bound = nodes.within(nodes.session_id)
     held: dict[str, NodeHeld] = {}
@@ -63,7 +68,7 @@ def claim_many(nodes: Nodes, data_by_path: Mapping[str, bytes]) -> dict[str, Nod
         different: list[Write] = []
         for path, node in bound.get_many(left).items():
             data = left.pop(path)  # the others' session ended between the two calls
-            if node.owner != bound.session_id:
+            if node.owner != bound.session_id or not is_ours(node):
                 held[path] = NodeHeld(path, node.data, node.owner)
             elif node.data != data:
                 different.append(Write(path, data, node.version))
@@ -114,10 +119,11 @@ def release(nodes: Nodes, path: str) -> bool:
     return bool(release_many(nodes, [path]))
 
 
-def release_many(nodes: Nodes, wanted: Iterable[str]) -> AbstractSet[str]:
-    """Delete, pipelined, those nodes that belong to this session, and return which did.
+def release_many(nodes: Nodes, wanted: Iterable[str], is_ours: IsOurs = lambda _: True) -> AbstractSet[str]:
+    """Delete, pipelined, those nodes that belong to this session and are ours, and return which did.
 
     Raises the first error once all were tried: each may be gone by then.
     """
     bound = nodes.within(nodes.session_id)
-    return bound.delete_many(path for path, node in bound.get_many(wanted).items() if node.owner == bound.session_id)
+    found = bound.get_many(wanted).items()
+    return bound.delete_many(path for path, node in found if node.owner == bound.session_id and is_ours(node))

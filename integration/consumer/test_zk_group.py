@@ -34,7 +34,7 @@ class Asking:
 
     def __init__(self, client: ZkClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.client = client
-        self.session = session_of(client)
+        self.session = session_of(client, "g_a")
         self.woken = threading.Event()
         self.requests: Counter[str] = Counter()
         call = client._call
@@ -57,8 +57,8 @@ class Asking:
         return self.session.mine(OURS, self.woken.set)
 
 
-def session_of(client: ZkClient) -> ZkGroupSession:
-    session = ZkGroup(client, "g").current()
+def session_of(client: ZkClient, consumer_id: str = "g_b") -> ZkGroupSession:
+    session = ZkGroup(client, "g", consumer_id).current()
     assert session is not None
     return session
 
@@ -224,6 +224,16 @@ def test_another_owners_going_wakes_who_waits_for_it(asking: Asking, stranger: Z
     theirs.release([EVERY[299]])
     assert asking.woken.wait(20)
     assert not asking.session.watch_owners(held, asking.woken.set)
+
+
+def test_members_that_share_a_session_own_each_their_own(asking: Asking) -> None:
+    """As those that a gateway registers: neither takes, gives up or counts what another has claimed."""
+    other = session_of(asking.client, "g_a-1")
+    assert list(other.claim({EVERY[7]: "g_a-1-0", EVERY[299]: "g_a-1-0"})) == [EVERY[7]]
+    assert other.still_mine([EVERY[7], EVERY[299]]) == {EVERY[299]}
+    assert asking.session.mine([EVERY[7], EVERY[299]], asking.woken.set) == {EVERY[7]}
+    other.release([EVERY[7]])
+    assert asking.session.is_mine(EVERY[7])
 
 
 def test_everything_is_read_again_after_the_connection_was_lost(asking: Asking) -> None:

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import TracebackType
 
-    from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.feed import PartitionFeed
+    from kafka2011.consumer.fetcher import FetchedPartition
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from kafka2011.consumer.topic_filter import TopicFilter
     from kafka2011.metrics.histogram import Distribution
@@ -96,7 +97,7 @@ class ConsumerConnector:
         self._events.wake(self._wake.set)
         self._committer = OffsetCommitter()
         self._fetchers = FetcherManager(self.config, self._starts_found)
-        self._membership: Membership | None = None
+        self._membership: Membership[PartitionFeed] | None = None
         self._streams: dict[str, list[MessageStream]] = {}
         self._filtered_streams: list[MessageStream] = []
         self._shutdown_lock = threading.Lock()
@@ -321,7 +322,7 @@ class ConsumerConnector:
     def _all_streams(self) -> list[MessageStream]:
         return [*self._filtered_streams, *(stream for streams in self._streams.values() for stream in streams)]
 
-    def _owned_now(self) -> Mapping[TopicPartition, OwnedPartition]:
+    def _owned_now(self) -> Mapping[TopicPartition, FetchedPartition]:
         if self._membership is None or self._is_parents:
             return {}
         return self._membership.rebalancer.owned
@@ -353,7 +354,7 @@ class ConsumerConnector:
         )
         rebalancer = Rebalancer(
             subscription,
-            registries=ZkGroup(self._client, self.config.groupid),
+            registries=ZkGroup(self._client, self.config.groupid, self.consumer_id),
             committer=self._committer,
             fetchers=self._fetchers,
             wake=self._wake.set,
@@ -390,7 +391,7 @@ class ConsumerConnector:
                 owned.explicit_offset = owned.feed.consumed_offset  # up to here it was implicit
                 owned.is_explicit = True
 
-    def _starts_found(self, starts: Mapping[OwnedPartition, tuple[int, int]]) -> dict[OwnedPartition, KafkaError]:
+    def _starts_found(self, starts: Mapping[FetchedPartition, tuple[int, int]]) -> dict[FetchedPartition, KafkaError]:
         outcomes = self._committer.write_starts({owned: offset for owned, (offset, _) in starts.items()})
         for owned, (offset, epoch) in starts.items():
             if outcomes[owned] is True:
@@ -398,7 +399,7 @@ class ConsumerConnector:
                 owned.start_at(offset, epoch)
         return {owned: outcome for owned, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
 
-    def _owned(self, topic: str, broker_id: int, partition: int) -> OwnedPartition:
+    def _owned(self, topic: str, broker_id: int, partition: int) -> FetchedPartition:
         where = TopicPartition(topic, broker_id, partition)
         owned = self._owned_now().get(where)
         if owned is None:

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from kafka2011.config import ConsumerConfig
+    from kafka2011.consumer.feed import PartitionFeed
     from kafka2011.consumer.owned_partition import OwnedPartition
     from zk.cluster import Broker, TopicPartition
 
-    _Asked = tuple[OwnedPartition, int, int]  # with the offset, and the epoch of its feed
-    Starts = Mapping[OwnedPartition, tuple[int, int]]
-    StartsFound = Callable[[Starts], Mapping[OwnedPartition, KafkaError]]
+    FetchedPartition = OwnedPartition[PartitionFeed]
+    _Asked = tuple[FetchedPartition, int, int]  # with the offset, and the epoch of its feed
+    Starts = Mapping[FetchedPartition, tuple[int, int]]
+    StartsFound = Callable[[Starts], Mapping[FetchedPartition, KafkaError]]
     Connect = Callable[[Broker, ConsumerConfig], SimpleConsumer]
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class FetcherManager:
         self._fetchers: dict[tuple[int, str, int], BrokerFetcher] = {}
         self.counts = FetchCounts()
 
-    def add(self, owned: OwnedPartition, broker: Broker) -> None:
+    def add(self, owned: FetchedPartition, broker: Broker) -> None:
         """Fetch a partition from its broker; find its start first if that is not known."""
         key = (broker.id, broker.host, broker.port)
         with self._lock:
@@ -88,7 +90,7 @@ class FetcherManager:
                 self._fetchers[key] = fetcher
             fetcher.add(owned)
 
-    def remove(self, partitions: Iterable[OwnedPartition]) -> None:
+    def remove(self, partitions: Iterable[FetchedPartition]) -> None:
         """Stop fetching these; fetchers that have nothing left end by themselves."""
         gone = set(partitions)
         for owned in gone:
@@ -112,7 +114,7 @@ class FetcherManager:
                 if fetcher.lacks_room:
                     fetcher.wake()
 
-    def _refuse(self, owned: OwnedPartition, epoch: int, error: NotAllowedError) -> None:
+    def _refuse(self, owned: FetchedPartition, epoch: int, error: NotAllowedError) -> None:
         """Let the application have the error in place of messages; or leave the partition alone for a while."""
         self.counts.add(fetch_errors=1)
         if not self.skips_refused:
@@ -145,7 +147,7 @@ class BrokerFetcher:
         starts_found: StartsFound,
         counts: FetchCounts,
         connect: Connect,
-        refuse: Callable[[OwnedPartition, int, NotAllowedError], None],
+        refuse: Callable[[FetchedPartition, int, NotAllowedError], None],
     ) -> None:
         self._refuse = refuse
         self._broker = broker
@@ -158,11 +160,11 @@ class BrokerFetcher:
         self._starts_found = starts_found
         self._counts = counts
         self._consumer = connect(broker, config)
-        self._partitions: list[OwnedPartition] = []  # replaced, never changed
+        self._partitions: list[FetchedPartition] = []  # replaced, never changed
         self._turn = 0
         self._is_behind = False  # the last fetch brought much of its only partition
         self._has_come = False  # the last fetch brought something, of several partitions
-        self._behind: set[OwnedPartition] = set()  # those of which there is more, of several
+        self._behind: set[FetchedPartition] = set()  # those of which there is more, of several
         self.lacks_room = False  # for something that the fetch under way would ask for
         self._changed = threading.Event()
         self._stopped = False
@@ -171,12 +173,12 @@ class BrokerFetcher:
         self._thread = threading.Thread(target=self._run, name=f"fetcher of broker {broker.id}", daemon=True)
         self._thread.start()
 
-    def add(self, owned: OwnedPartition) -> None:
+    def add(self, owned: FetchedPartition) -> None:
         """Fetch one more partition."""
         self._partitions = [*self._partitions, owned]
         self.wake()
 
-    def remove(self, gone: set[OwnedPartition]) -> bool:
+    def remove(self, gone: set[FetchedPartition]) -> bool:
         """Stop fetching these; False when nothing is left."""
         before = len(self._partitions)
         self._partitions = [owned for owned in self._partitions if owned not in gone]
@@ -252,8 +254,8 @@ class BrokerFetcher:
         return came or is_behind or _has_waited(began_s, wait_s)
 
     def _reserve(
-        self, partitions: list[OwnedPartition], *, hurries: bool
-    ) -> tuple[list[_Asked], list[tuple[OwnedPartition, int]]]:
+        self, partitions: list[FetchedPartition], *, hurries: bool
+    ) -> tuple[list[_Asked], list[tuple[FetchedPartition, int]]]:
         """Reserve room, first for those of which there is more; return them, and those that have no room beside them.
 
         The next round begins after the last that has some, so that no partition is favoured. Who hurries, as the broker
@@ -261,12 +263,12 @@ class BrokerFetcher:
         """
         limit = max(1, min(MAX_PARTS, MAX_FETCH_BYTES // self._fetch_bytes))
         asked: list[_Asked] = []
-        watched: list[tuple[OwnedPartition, int]] = []
+        watched: list[tuple[FetchedPartition, int]] = []
         full: set[object] = set()
         lacks_room = False
         done = 0
         self.lacks_room = True  # until it is known
-        order: Iterable[tuple[int, OwnedPartition]] = enumerate(partitions)
+        order: Iterable[tuple[int, FetchedPartition]] = enumerate(partitions)
         if self._behind:
             order = sorted(order, key=lambda numbered: numbered[1] not in self._behind)
         for number, owned in order:
@@ -293,12 +295,12 @@ class BrokerFetcher:
         self.lacks_room = lacks_room
         return asked, watched
 
-    def _longest_wait_s(self, partitions: Iterable[OwnedPartition]) -> float:
+    def _longest_wait_s(self, partitions: Iterable[FetchedPartition]) -> float:
         """Return how long the broker may wait, which is until a partition that was postponed may be fetched again."""
         resumes_s = min((owned.feed.resumes_in_s for owned in partitions), default=math.inf)
         return min(self._wait_s, resumes_s)
 
-    def _fetch(self, asked: list[_Asked], watched: list[tuple[OwnedPartition, int]], wait_s: float) -> bool:
+    def _fetch(self, asked: list[_Asked], watched: list[tuple[FetchedPartition, int]], wait_s: float) -> bool:
         unanswered = iter(asked)
         came = False
         try:
@@ -319,13 +321,13 @@ class BrokerFetcher:
                 owned.feed.cancel()
         return came
 
-    def _note_behind(self, owned: OwnedPartition, *, is_behind: bool) -> None:
+    def _note_behind(self, owned: FetchedPartition, *, is_behind: bool) -> None:
         if is_behind:
             self._behind.add(owned)
         else:
             self._behind.discard(owned)
 
-    def _fetch_only(self, owned: OwnedPartition) -> bool:
+    def _fetch_only(self, owned: FetchedPartition) -> bool:
         """Fetch from the only partition: more if the last set was large, as far as there is room for it.
 
         Each call has to wait until the application lets another thread run Python, which costs more than a fetch.
@@ -363,7 +365,7 @@ class BrokerFetcher:
                 owned.feed.cancel()
         return came or is_behind or _has_waited(began_s, wait_s)
 
-    def _deliver(self, owned: OwnedPartition, offset: int, epoch: int, fetched: FetchedSet, room: int = 1) -> bool:
+    def _deliver(self, owned: FetchedPartition, offset: int, epoch: int, fetched: FetchedSet, room: int = 1) -> bool:
         if fetched.error is None:
             self._outages.over(owned.where)
         if fetched.data and not fetched.complete_bytes:
@@ -409,7 +411,7 @@ class BrokerFetcher:
             )
         return self._consumer.fetch(where.topic, where.partition, fetched.offset, header.message_bytes)
 
-    def _find_starts(self, partitions: Iterable[OwnedPartition]) -> None:
+    def _find_starts(self, partitions: Iterable[FetchedPartition]) -> None:
         """Find the starts that are missing, up to the first request that the broker answers by hanging up.
 
         It does so for a partition that it does not have, or because it is away. The next round omits that partition.
@@ -421,7 +423,7 @@ class BrokerFetcher:
             if not self._find_start(owned, owned.feed.epoch):
                 return
 
-    def _find_together(self, partitions: list[OwnedPartition]) -> bool:
+    def _find_together(self, partitions: list[FetchedPartition]) -> bool:
         """Find starts with few requests; False, and nothing done, if the broker refuses one of them."""
         epochs = [owned.feed.epoch for owned in partitions]
         asked = [(o.where.topic, o.where.partition, self._reset_time_of(o), 1) for o in partitions]
@@ -433,7 +435,7 @@ class BrokerFetcher:
         self._begin(partitions, {owned: (offsets[0], epoch) for owned, offsets, epoch in starts if offsets})
         return True
 
-    def _find_start(self, owned: OwnedPartition, epoch: int) -> bool:
+    def _find_start(self, owned: FetchedPartition, epoch: int) -> bool:
         """Ask the broker where a partition without a usable offset begins or ends; False if that broke the connection.
 
         A failure concerns only this partition, which is tried again later.
@@ -456,13 +458,13 @@ class BrokerFetcher:
         self._begin([owned], {owned: (offsets[0], epoch)} if offsets else {})
         return True
 
-    def _reset_time_of(self, owned: OwnedPartition) -> int:
+    def _reset_time_of(self, owned: FetchedPartition) -> int:
         is_first = owned.feed.fetch_offset is None
         return self._newborn_time if owned.is_newborn and is_first else self._reset_time
 
-    def _begin(self, partitions: Iterable[OwnedPartition], starts: Starts) -> None:
+    def _begin(self, partitions: Iterable[FetchedPartition], starts: Starts) -> None:
         """Hand on starts that were found; partitions that do not begin are tried again later."""
-        errors: Mapping[OwnedPartition, KafkaError] = {}
+        errors: Mapping[FetchedPartition, KafkaError] = {}
         try:
             errors = self._starts_found(starts) if starts else {}
         except Exception:

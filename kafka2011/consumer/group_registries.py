@@ -81,13 +81,13 @@ class GroupSession(Protocol):
         """Stop owning these partitions."""
 
     def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
-        """Return which of these partitions this session owns; `wake` is called when it no longer owns one of them."""
+        """Return which of these partitions are ours; `wake` is called when one of them no longer is."""
 
     def is_mine(self, where: TopicPartition) -> bool:
-        """Ask whether this session owns a partition now."""
+        """Ask whether a partition is ours now."""
 
     def still_mine(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Ask which of these partitions this session owns now."""
+        """Ask which of these partitions are ours now."""
 
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
         """Call `wake` once when another gives one of these up; False if one of them already has no owner."""

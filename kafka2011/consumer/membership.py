@@ -7,12 +7,13 @@ task until the end, whatever errors it raises.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from kafka2011.consumer.division import TryAgainError
 from kafka2011.consumer.offset_committer import ContendedOffsetError
+from kafka2011.consumer.owned_partition import F
+from kafka2011.consumer.threads import PlainThreads
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.application_watch import ApplicationWatch
     from kafka2011.consumer.offset_committer import OffsetCommitter
     from kafka2011.consumer.rebalancer import Rebalancer
+    from kafka2011.consumer.threads import RunningThread, ThreadEvent, Threads
     from zk.clock import Clock
     from zk.sessions import SessionEvents
 
@@ -38,20 +40,25 @@ _LOOK_AGAIN_S = 0.1
 _SHORTEST_WAIT_S = 0.01
 
 
-class Membership:
-    """Keeps a rebalancer's member in its group, from `enter` to `leave`. `wake` is set when the group has changed."""
+class Membership(Generic[F]):
+    """Keeps a rebalancer's member in its group, from `enter` to `leave`. `wake` is set when the group has changed.
+
+    `is_settled` is whether the last rebalance ended well and nothing has changed since; `on_settled` is called when one
+    has.
+    """
 
     def __init__(
         self,
         consumer_id: str,
-        rebalancer: Rebalancer,
+        rebalancer: Rebalancer[F],
         committer: OffsetCommitter,
         *,
         config: ConsumerConfig,
         events: SessionEvents,
-        wake: threading.Event,
+        wake: ThreadEvent,
         clock: Clock,
         watch: ApplicationWatch | None = None,
+        threads: Threads | None = None,
     ) -> None:
         self.rebalancer = rebalancer
         self._consumer_id = consumer_id
@@ -62,9 +69,12 @@ class Membership:
         self._wake = wake
         self._clock = clock
         self._watch = watch
-        self._leaving = threading.Event()
-        self._has_left = threading.Event()
-        self._threads: dict[str, threading.Thread] = {}
+        self.on_settled: Callable[[], object] = lambda: None
+        self._threads = threads or PlainThreads()
+        self._leaving = self._threads.new_event()
+        self._has_left = self._threads.new_event()
+        self._started: dict[str, RunningThread] = {}
+        self._ended_well = False  # the last rebalance
         self._failed_tries = 0
         self._next_failure_s = 0.0  # attempts brought forward by events are not counted
         self._commit_outages = Outages(logger)
@@ -95,7 +105,13 @@ class Membership:
 
     def is_rebalancing_here(self) -> bool:
         """Say whether this is the thread that rebalances, which cannot wait for its own end."""
-        return self._threads.get("rebalance") is threading.current_thread()
+        rebalancing = self._started.get("rebalance")
+        return rebalancing is not None and self._threads.is_this(rebalancing)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last rebalance ended well, and nothing has changed since."""
+        return self._ended_well and not self._wake.is_set()
 
     def begin_leave(self) -> None:
         """Begin no further attempt at a rebalance."""
@@ -104,7 +120,7 @@ class Membership:
 
     def leave(self) -> None:
         """Give everything up, commit (with autocommit.enable), and leave the group; after `begin_leave`."""
-        rebalancing = self._threads.get("rebalance")
+        rebalancing = self._started.get("rebalance")
         if rebalancing is not None:
             rebalancing.join(_LAST_TRY_TIMEOUT_S)
             if rebalancing.is_alive():
@@ -129,7 +145,7 @@ class Membership:
         self._has_left.set()
         self._wake.set()
         deadline_s = self._clock.monotonic_s() + _THREAD_TIMEOUT_S
-        for thread in self._threads.values():
+        for thread in self._started.values():
             thread.join(max(deadline_s - self._clock.monotonic_s(), 0))
 
     def commit(self) -> None:
@@ -138,9 +154,7 @@ class Membership:
 
     # The threads -------------------------------------------------------------------------------------------------
 
-    def _start(
-        self, name: str, turn: Callable[[], float], wake: threading.Event, end: threading.Event, retry_s: float
-    ) -> None:
+    def _start(self, name: str, turn: Callable[[], float], wake: ThreadEvent, end: ThreadEvent, retry_s: float) -> None:
         """Repeat a task until `end`; each run returns when to run next, unless `wake` brings that forward."""
 
         def take_turns() -> None:
@@ -154,18 +168,19 @@ class Membership:
                     wait_s = retry_s
                 wake.wait(wait_s)
 
-        thread = threading.Thread(target=take_turns, name=f"{self._consumer_id} {name}", daemon=True)
-        self._threads[name] = thread
-        thread.start()
+        self._started[name] = self._threads.start(take_turns, f"{self._consumer_id} {name}")
 
     def rebalance(self) -> float:
         """Try to rebalance until it succeeds; then check our own nodes now and then."""
         self._wake.clear()
+        self._ended_well = False
         if self._leaving.is_set():
             return 0.0
         try:
             if self.rebalancer.try_once():
                 self._failed_tries = 0
+                self._ended_well = True
+                self.on_settled()
                 return AUDIT_INTERVAL_S
             why = "another member still owns a partition"
         except (TryAgainError, ContendedOffsetError, ZkError) as error:

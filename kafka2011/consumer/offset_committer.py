@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kafka2011.consumer.group_registries import GroupSession
-    from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.owned_partition import F, OwnedPartition
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Left(NamedTuple):
     consumed_offset: int
 
     @classmethod
-    def of(cls, owned: OwnedPartition) -> Left | None:
+    def of(cls, owned: OwnedPartition[F]) -> Left | None:
         """Return it for a partition that is given up; None when the znode's state is not known."""
         if owned.version is None or owned.committed_offset is None or owned.commit_offset is None:
             return None
@@ -71,14 +71,14 @@ class OffsetCommitter:
         self.counts: Counter[str] = Counter()
 
     def take(
-        self, session: GroupSession, claimed: Mapping[OwnedPartition, Left | None]
-    ) -> dict[OwnedPartition, int | None]:
+        self, session: GroupSession, claimed: Mapping[OwnedPartition[F], Left | None]
+    ) -> dict[OwnedPartition[F], int | None]:
         """Fence off former owners of partitions just claimed, and return where each starts; None if nothing is known.
 
         If an offset is as we ourselves left it, nobody had the partition meanwhile, and what we consumed since
         our last commit counts.
         """
-        starts: dict[OwnedPartition, int | None] = {}
+        starts: dict[OwnedPartition[F], int | None] = {}
         unwritten = dict(claimed)
         with self._lock:
             for _ in range(_CONFLICTS):
@@ -104,12 +104,12 @@ class OffsetCommitter:
                     return starts
         raise _contended(next(iter(unwritten)))
 
-    def write_starts(self, offsets: Mapping[OwnedPartition, int]) -> dict[OwnedPartition, bool | KafkaError]:
+    def write_starts(self, offsets: Mapping[OwnedPartition[F], int]) -> dict[OwnedPartition[F], bool | KafkaError]:
         """Write the starts of partitions without a usable offset.
 
         Returns True for those that were written, False for those that are no longer ours, and the error of each other.
         """
-        outcomes: dict[OwnedPartition, bool | KafkaError] = {}
+        outcomes: dict[OwnedPartition[F], bool | KafkaError] = {}
         with self._lock:
             # A partition is committed under this lock before its owner node goes: while it is active, the node exists.
             active = {owned: offset for owned, offset in offsets.items() if owned.feed.state is State.ACTIVE}
@@ -127,14 +127,14 @@ class OffsetCommitter:
                     away = error if isinstance(error, ZkUnavailable) else None
         return {owned: outcomes.get(owned, False) for owned in offsets}
 
-    def commit(self, partitions: Iterable[OwnedPartition], *, last: bool = False) -> None:
+    def commit(self, partitions: Iterable[OwnedPartition[F]], *, last: bool = False) -> None:
         """Commit what was consumed of each partition. `last` closes those with nothing left to commit.
 
         Raises the first error after all were tried. With `last`, a partition whose commit ZooKeeper has not answered
         stays open, to be committed again; one that could not be committed for another reason is closed too.
         """
         every = list(partitions)
-        errors: dict[OwnedPartition, KafkaError] = {}
+        errors: dict[OwnedPartition[F], KafkaError] = {}
         with self._lock:
             due = {owned: offset for owned in every if (offset := _due_offset(owned)) is not None}
             for session in {owned.session: None for owned in due}:  # one, or after a new session two
@@ -145,7 +145,10 @@ class OffsetCommitter:
         raise_first(errors.values())
 
     def _commit(
-        self, session: GroupSession, offsets: Mapping[OwnedPartition, int], errors: dict[OwnedPartition, KafkaError]
+        self,
+        session: GroupSession,
+        offsets: Mapping[OwnedPartition[F], int],
+        errors: dict[OwnedPartition[F], KafkaError],
     ) -> None:
         commits = {
             owned: OffsetCommit(owned.where, offset, owned.version)
@@ -179,7 +182,7 @@ class OffsetCommitter:
                     errors[owned] = error
                     away = error if isinstance(error, ZkUnavailable) else None
 
-    def _commit_as_owner(self, owned: OwnedPartition, offset: int) -> None:
+    def _commit_as_owner(self, owned: OwnedPartition[F], offset: int) -> None:
         if self._write_as_owner(owned, offset):
             self.counts["commits"] += 1
             return
@@ -191,7 +194,7 @@ class OffsetCommitter:
             self.counts["dropped_commits"],
         )
 
-    def _write_as_owner(self, owned: OwnedPartition, offset: int) -> bool:
+    def _write_as_owner(self, owned: OwnedPartition[F], offset: int) -> bool:
         """Overwrite the offset if we own the partition, as when a revived member of 0.7 has moved it.
 
         False, and nothing written, if the partition belongs to another.
@@ -222,20 +225,20 @@ class OffsetCommitter:
         raise _contended(owned)
 
 
-def _is_unknown(owned: OwnedPartition) -> bool:
+def _is_unknown(owned: OwnedPartition[F]) -> bool:
     """Say whether nothing is known of the offset znode: most likely there is none."""
     return owned.version is None and owned.committed_offset is None and owned.unanswered_offset is None
 
 
 def _create_starts(
-    session: GroupSession, offsets: Mapping[OwnedPartition, int]
-) -> dict[OwnedPartition, bool | ZkError]:
+    session: GroupSession, offsets: Mapping[OwnedPartition[F], int]
+) -> dict[OwnedPartition[F], bool | ZkError]:
     """Create offset znodes, many at once; those that there are already are left out.
 
     No read is needed before the owners are asked: whoever claims a partition after this answer either finds the znode
     that is created here, or has created it, so that this does not.
     """
-    outcomes: dict[OwnedPartition, bool | ZkError] = {}
+    outcomes: dict[OwnedPartition[F], bool | ZkError] = {}
     try:
         mine = session.still_mine([owned.where for owned in offsets])
         outcomes.update(dict.fromkeys((owned for owned in offsets if owned.where not in mine), False))
@@ -255,7 +258,7 @@ def _create_starts(
     return outcomes
 
 
-def _due_offset(owned: OwnedPartition) -> int | None:
+def _due_offset(owned: OwnedPartition[F]) -> int | None:
     """Return what a commit has to write; None when there is nothing to commit."""
     if owned.is_closed or (owned.unanswered_offset is None and owned.commit_offset == owned.committed_offset):
         return None
@@ -273,7 +276,7 @@ def _read(session: GroupSession, partitions: list[TopicPartition]) -> dict[Topic
     return offsets
 
 
-def _replace(owned: OwnedPartition, read: CommittedOffset | MalformedNode | None, offset: int) -> int:
+def _replace(owned: OwnedPartition[F], read: CommittedOffset | MalformedNode | None, offset: int) -> int:
     """Write an offset in place of what was read, if that is still there. Raises VersionConflict."""
     if read is None:
         return owned.session.create_offset(owned.where, offset)
@@ -285,11 +288,11 @@ def _replace(owned: OwnedPartition, read: CommittedOffset | MalformedNode | None
     return outcome
 
 
-def _written(owned: OwnedPartition, offset: int, version: int) -> None:
+def _written(owned: OwnedPartition[F], offset: int, version: int) -> None:
     owned.version = version
     owned.committed_offset = offset
     owned.unanswered_offset = None
 
 
-def _contended(owned: OwnedPartition) -> ContendedOffsetError:
+def _contended(owned: OwnedPartition[F]) -> ContendedOffsetError:
     return ContendedOffsetError(f"others keep writing the offset of {owned.where}")

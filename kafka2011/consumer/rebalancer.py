@@ -12,22 +12,22 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 
 from kafka2011.consumer.division import Division
 from kafka2011.consumer.offset_committer import Left
-from kafka2011.consumer.owned_partition import OwnedPartition
+from kafka2011.consumer.owned_partition import F, OwnedPartition
 from kafka2011.consumer.rebalance_listener import RebalanceListener
 from kafka2011.errors import KafkaError
 from kafka2011.metrics.histogram import UP_TO_MINUTES, Histogram
 from zk.errors import ZkError, ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafka2011.consumer.group_registries import GroupRegistries, GroupSession
     from kafka2011.consumer.offset_committer import OffsetCommitter
-    from kafka2011.consumer.stream import MessageStream
+    from kafka2011.consumer.owned_partition import Stream
     from kafka2011.consumer.topic_count import TopicCount
     from zk.clock import Clock
     from zk.cluster import Broker, TopicPartition
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Fetchers(Protocol):
+class Fetchers(Protocol[F]):
     """Fetches what is owned."""
 
-    def add(self, owned: OwnedPartition, broker: Broker) -> None:
+    def add(self, owned: OwnedPartition[F], broker: Broker) -> None:
         """Fetch a partition from its broker; find its start first if that is not known."""
 
-    def remove(self, partitions: Iterable[OwnedPartition]) -> None:
+    def remove(self, partitions: Iterable[OwnedPartition[F]]) -> None:
         """Stop fetching these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Generic[F]):
     """What a member wants: its topics, and what becomes of their messages.
 
     `streams_of` returns its streams of a topic, in the order of their numbers. With `explicit_commits` only offsets
@@ -56,13 +56,13 @@ class Subscription:
 
     consumer_id: str
     topic_count: TopicCount
-    streams_of: Callable[[str], list[MessageStream]]
+    streams_of: Callable[[str], Sequence[Stream[F]]]
     listener: RebalanceListener | None = None
     explicit_commits: bool = False
     rule: str | None = None
 
 
-class Rebalancer:
+class Rebalancer(Generic[F]):
     """Keeps what this member owns in step with the registries. Used by one thread at a time.
 
     `wake` is called when a registry has changed and `try_once` should be called again. `owned` is what we own now;
@@ -73,11 +73,11 @@ class Rebalancer:
 
     def __init__(
         self,
-        subscription: Subscription,
+        subscription: Subscription[F],
         *,
         registries: GroupRegistries,
         committer: OffsetCommitter,
-        fetchers: Fetchers,
+        fetchers: Fetchers[F],
         wake: Callable[[], None],
         clock: Clock,
         release_wait_ms: int,
@@ -95,12 +95,12 @@ class Rebalancer:
         self.session: GroupSession | None = None
         self.is_in = False  # a member, for certain
         self.is_out = True  # none, for certain
-        self.owned: dict[TopicPartition, OwnedPartition] = {}
+        self.owned: dict[TopicPartition, OwnedPartition[F]] = {}
         self.claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
         self.explicit_topics: set[str] = set()
         self._explicit_commits = subscription.explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
-        self.uncommitted: dict[TopicPartition, OwnedPartition] = {}
+        self.uncommitted: dict[TopicPartition, OwnedPartition[F]] = {}
         self.left: dict[TopicPartition, Left] = {}  # what an ended session had not committed
         self.is_changed = False  # since the last rebalance that ended well
         self.counts: Counter[str] = Counter()
@@ -232,7 +232,7 @@ class Rebalancer:
             del self.claimed[where]
         # Streams of several topics have the same ids, so each is known by its topic, too.
         streams = {(topic, s.stream_id): s for topic in {w.topic for w in wanted} for s in self._streams_of(topic)}
-        claimed: dict[OwnedPartition, Left | None] = {}
+        claimed: dict[OwnedPartition[F], Left | None] = {}
         for where, stream_id in wanted.items():
             if where not in held:
                 feed = streams[where.topic, stream_id].feed(where, session.lease)
@@ -266,7 +266,7 @@ class Rebalancer:
                 self._fetchers.remove([owned])
                 self._fetchers.add(owned, broker)
 
-    def _give_up(self, partitions: Collection[OwnedPartition]) -> None:
+    def _give_up(self, partitions: Collection[OwnedPartition[F]]) -> None:
         if not partitions:
             return
         self.is_changed = True
@@ -287,7 +287,7 @@ class Rebalancer:
                     del self.uncommitted[owned.where]
                     self.left.pop(owned.where, None)
 
-    def _release(self, partitions: Collection[OwnedPartition]) -> None:
+    def _release(self, partitions: Collection[OwnedPartition[F]]) -> None:
         """Stop handing out, and wait for the application a while: all streams together, not one after another."""
         for owned in partitions:
             owned.feed.begin_release()
@@ -316,7 +316,7 @@ class Rebalancer:
         self.claimed.clear()
         self._tell(self._listener.on_lost, every)
 
-    def _tell(self, method: Callable[[list[TopicPartition]], None], partitions: Collection[OwnedPartition]) -> None:
+    def _tell(self, method: Callable[[list[TopicPartition]], None], partitions: Collection[OwnedPartition[F]]) -> None:
         """Call a method of the application's; its errors affect nothing else."""
         if not partitions:
             return
@@ -326,7 +326,7 @@ class Rebalancer:
             self.counts["listener_errors"] += 1
             logger.exception("%s: the rebalance listener failed", self._consumer_id)
 
-    def _note_left(self, owned: OwnedPartition) -> None:
+    def _note_left(self, owned: OwnedPartition[F]) -> None:
         """Remember what was consumed: if nobody takes the partition meanwhile, it need not come again."""
         left = Left.of(owned)
         if left is not None:

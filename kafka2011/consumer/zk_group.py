@@ -29,11 +29,12 @@ COMPARE_TOPICS_S = 10.0
 
 
 class ZkGroup:
-    """The registries of a group in ZooKeeper."""
+    """The registries of a group in ZooKeeper, for one member. Several members may use one client."""
 
-    def __init__(self, client: ZkClient, group: str) -> None:
+    def __init__(self, client: ZkClient, group: str, consumer_id: str) -> None:
         self._client = client
         self._group = group
+        self._consumer_id = consumer_id
         self.session: ZkGroupSession | None = None
 
     def current(self) -> ZkGroupSession | None:
@@ -42,14 +43,14 @@ class ZkGroup:
         if session_id is None:
             return None
         if self.session is None or self.session.session_id != session_id:
-            self.session = ZkGroupSession(self._client, self._group, session_id)
+            self.session = ZkGroupSession(self._client, self._group, self._consumer_id, session_id)
         return self.session
 
 
 class ZkGroupSession:
     """A group's registries, bound to one ZooKeeper session. Its readers are used by one thread at a time."""
 
-    def __init__(self, client: ZkClient, group: str, session_id: int) -> None:
+    def __init__(self, client: ZkClient, group: str, consumer_id: str, session_id: int) -> None:
         self._group = group
         self._clock = client.clock
         self.topics_compared_s = self._clock.monotonic_s()
@@ -57,7 +58,7 @@ class ZkGroupSession:
         self.lease = SessionLease(client, session_id)
         self._brokers = BrokerRegistry(client)
         self._consumers = ConsumerRegistry(client, session_id)
-        self._owners = OwnerRegistry(client, session_id)
+        self._owners = OwnerRegistry(client, session_id, consumer_id)
         self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
         self.known_subscriptions = KnownTexts(
@@ -158,7 +159,7 @@ class ZkGroupSession:
         self._owners.release_many(self._group, every)
 
     def mine(self, partitions: Collection[TopicPartition], wake: Wake) -> set[TopicPartition]:
-        """Return which of these partitions this session owns; `wake` is called when it no longer owns one of them.
+        """Return which of these partitions are ours; `wake` is called when one of them no longer is.
 
         Reads only those not known from a watch, or whose node is missing from the list.
         """
@@ -170,7 +171,7 @@ class ZkGroupSession:
         ours: set[TopicPartition] = set()
         try:
             nodes = self._nodes.get_many(unknown, lambda path: _OwnerWatch(self.standing, unknown[path], wake))
-            ours.update(unknown[path] for path, node in nodes.items() if node.owner == self.session_id)
+            ours.update(unknown[path] for path in self._owners.are_mine(nodes.values()))
         finally:
             self.standing.difference_update(where for where in unknown.values() if where not in ours)
         return known | ours
@@ -184,14 +185,14 @@ class ZkGroupSession:
         return known.value(nobody)
 
     def is_mine(self, where: TopicPartition) -> bool:
-        """Ask whether this session owns a partition now."""
+        """Ask whether a partition is ours now."""
         return where in self.still_mine([where])
 
     def still_mine(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Ask which of these partitions this session owns now."""
+        """Ask which of these partitions are ours now."""
         where_at = {self._owner_path(where): where for where in partitions}
         nodes = self._nodes.get_many(where_at)
-        return {where_at[path] for path, node in nodes.items() if node.owner == self.session_id}
+        return {where_at[path] for path in self._owners.are_mine(nodes.values())}
 
     def watch_owners(self, partitions: Iterable[TopicPartition], wake: Wake) -> bool:
         """Call `wake` once when another gives one of these up; False if one of them already has no owner."""

@@ -37,6 +37,7 @@ from zk.errors import NotConnected
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kafka2011.consumer.fetcher import FetchedPartition
     from kafka2011.consumer.group_registries import GroupSession
 
 WAIT_S = 20
@@ -96,7 +97,7 @@ class ScriptedBroker:
     def make_room(self) -> None:
         self.fetchers.make_room()
 
-    def starts_found(self, starts: Mapping[OwnedPartition, tuple[int, int]]) -> dict[OwnedPartition, KafkaError]:
+    def starts_found(self, starts: Mapping[FetchedPartition, tuple[int, int]]) -> dict[FetchedPartition, KafkaError]:
         error, self.refuse_start = self.refuse_start, None
         if isinstance(error, KafkaError):
             return dict.fromkeys(starts, error)
@@ -114,7 +115,7 @@ class ScriptedBroker:
         *,
         broker_id: int = 0,
         is_newborn: bool = False,
-    ) -> OwnedPartition:
+    ) -> FetchedPartition:
         session = cast("GroupSession", OnlyLease())
         feed = self.stream.feed(TopicPartition("t", broker_id, number), session.lease)
         owned = OwnedPartition(feed, session, Broker(broker_id, "h", port), is_newborn=is_newborn)
@@ -128,7 +129,7 @@ class ScriptedBroker:
         """By what waits for the application."""
         return self.stream._queue.taken
 
-    def hang(self, partitions: int) -> list[OwnedPartition]:
+    def hang(self, partitions: int) -> list[FetchedPartition]:
         """Own so many partitions of a broker that then answers no more."""
         found = [self.own(number, broker_id=HANGING_ID) for number in range(partitions)]
         self.hanging.stop_answering()

@@ -19,6 +19,7 @@ from zk.errors import ConnectionLost, NodeHeld, NotConnected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka2011.consumer.feed import PartitionFeed
     from kafka2011.consumer.rebalancer import Rebalancer
     from zk.sessions import SessionEvents
 
@@ -114,7 +115,7 @@ class Rig:
         self.events = Events()
         self.membership = Membership(
             "g_m",
-            cast("Rebalancer", self.rebalancer),
+            cast("Rebalancer[PartitionFeed]", self.rebalancer),
             OffsetCommitter(),
             config=config,
             events=cast("SessionEvents", self.events),

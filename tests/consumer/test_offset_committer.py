@@ -19,6 +19,7 @@ from zk.errors import ConnectionLost, MalformedNode, NotConnected, SessionExpire
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from kafka2011.consumer.fetcher import FetchedPartition
     from zk.offsets import CommittedOffset, OffsetCommit
 
 T0, T1 = TopicPartition("t", 0, 0), TopicPartition("t", 0, 1)
@@ -32,14 +33,14 @@ class Owner:
         self.registries = MemoryRegistries(world, lambda: None)
         self.committer = OffsetCommitter()
 
-    def claim(self, where: TopicPartition = T0) -> OwnedPartition:
+    def claim(self, where: TopicPartition = T0) -> FetchedPartition:
         session = self.registries.session
         assert session is not None
         stream = MessageStream("a-0", max_chunks=1, timeout_ms=0, shallow=False, clock=ManualClock())
         assert session.claim({where: stream.stream_id}) == {}
         return OwnedPartition(stream.feed(where, session.lease), session, Broker(0, "h", 1))
 
-    def take(self, where: TopicPartition = T0, left: Left | None = None) -> OwnedPartition:
+    def take(self, where: TopicPartition = T0, left: Left | None = None) -> FetchedPartition:
         """Claim a partition and begin with it, at 0 if the group has no offset."""
         owned = self.claim(where)
         offset = self.committer.take(owned.session, {owned: left})[owned]
@@ -49,13 +50,13 @@ class Owner:
         owned.start_at(offset)
         return owned
 
-    def write_start(self, owned: OwnedPartition) -> bool:
+    def write_start(self, owned: FetchedPartition) -> bool:
         outcome = self.committer.write_starts({owned: 0})[owned]
         if not isinstance(outcome, bool):
             raise outcome
         return outcome
 
-    def commit(self, owned: OwnedPartition, offset: int, *, last: bool = False) -> None:
+    def commit(self, owned: FetchedPartition, offset: int, *, last: bool = False) -> None:
         owned.feed.consumed_offset = offset
         self.committer.commit([owned], last=last)
 

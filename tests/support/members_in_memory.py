@@ -22,7 +22,7 @@ from zk.errors import NodeHeld, ZkError, ZkUnavailable, raise_first
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.fetcher import FetchedPartition
     from kafka2011.consumer.rebalance_listener import RebalanceListener
     from zk.cluster import Broker
 
@@ -43,13 +43,13 @@ class MemoryFetchers:
 
     def __init__(self, world: Logs) -> None:
         self._world = world
-        self.partitions: dict[OwnedPartition, Broker] = {}
+        self.partitions: dict[FetchedPartition, Broker] = {}
 
-    def add(self, owned: OwnedPartition, broker: Broker) -> None:
+    def add(self, owned: FetchedPartition, broker: Broker) -> None:
         assert owned not in self.partitions, f"{owned.where} would be fetched from two brokers"
         self.partitions[owned] = broker
 
-    def remove(self, partitions: Iterable[OwnedPartition]) -> None:
+    def remove(self, partitions: Iterable[FetchedPartition]) -> None:
         for owned in partitions:
             self.partitions.pop(owned, None)
 

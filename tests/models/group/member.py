@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from kafka2011.consumer.feed import Chunk
+    from kafka2011.consumer.fetcher import FetchedPartition
     from kafka2011.consumer.known import CachedNodes
-    from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.message.message_set import Message
     from tests.models.group.client import ModelClient
     from tests.models.group.referee import Referee
@@ -77,7 +77,7 @@ class ModelMember:
         self.stream._queue.changed = cast("threading.Condition", condition)
         self._messages = iter(self.stream)
         self.fetchers = MemoryFetchers(logs)
-        self.registries = ZkGroup(zk_client, GROUP)
+        self.registries = ZkGroup(zk_client, GROUP, name)
         self.rebalancer = Rebalancer(
             Subscription(name, TopicCount.static({TOPIC: 1}), lambda _: [self.stream], rule=rule),
             registries=self.registries,
@@ -244,7 +244,7 @@ class ModelMember:
             self._registries_position(),
         )
 
-    def _owned_position(self, owned: OwnedPartition) -> Hashable:
+    def _owned_position(self, owned: FetchedPartition) -> Hashable:
         feed = owned.feed
         return (
             owned.version,
