@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zk import ephemeral, paths
 from zk.cluster import TopicPartition, broker_id_from, text_from
-from zk.errors import MalformedNode, NodeExists, VersionConflict
+from zk.errors import MalformedNode, NodeExists, NodeHeld, VersionConflict
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
@@ -104,7 +104,7 @@ class GatewayRegistry:
 
     def ensure_parents(self) -> None:
         """Create the persistent parents, so that they can be watched."""
-        for path in (paths.GATEWAY_CLAIMS, paths.GATEWAY_TOPICS, paths.GATEWAY_ANCHORS):
+        for path in (paths.GATEWAY_CLAIMS, paths.GATEWAY_GROUPS, paths.GATEWAY_TOPICS, paths.GATEWAY_ANCHORS):
             self._nodes.ensure_persistent(path)
 
     def cluster_id(self) -> str:
@@ -151,6 +151,22 @@ class GatewayRegistry:
             except MalformedNode as error:
                 self.malformed.skip(error)
         return addresses
+
+    def claim_group(self, group: str, address: GatewayAddress) -> GatewayAddress:
+        """Be the gateway of a group's members from now on, in this session; return the one that is.
+
+        Raises MalformedNode when nobody can tell which that is.
+        """
+        path = paths.gateway_group(group)
+        try:
+            ephemeral.claim(self._nodes, path, address.text.encode())
+        except NodeHeld as error:
+            return GatewayAddress.from_node(path, error.data)
+        return address
+
+    def release_group(self, group: str) -> None:
+        """Let another gateway have a group's members."""
+        ephemeral.release(self._nodes, paths.gateway_group(group))
 
     def lists(self, topics: Iterable[str]) -> dict[str, PartitionList | None]:
         """Return the lists of those topics that have one; None for one that cannot be read."""

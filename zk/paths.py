@@ -25,6 +25,7 @@
     /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
     /gateway/anchors/{topic-id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
     /gateway/commits/{group}/{topic}/{id}-{partition}   persistent  how much of the wrapper at an offset is consumed
+    /gateway/groups/{group}                             ephemeral   the gateway that today's members of a group go to
     /gateway/members/{group}/{consumer}                 ephemeral   which of today's clients a member of a group is
 
 The nodes between are persistent, hold null data, and stay.
@@ -62,6 +63,7 @@ GATEWAY_NODES = "/gateway/nodes"
 GATEWAY_TOPICS = "/gateway/topics"
 GATEWAY_ANCHORS = "/gateway/anchors"
 GATEWAY_COMMITS = "/gateway/commits"
+GATEWAY_GROUPS = "/gateway/groups"
 GATEWAY_MEMBERS = "/gateway/members"
 
 ROOTS = (BROKERS, CONSUMERS)
@@ -260,6 +262,11 @@ def gateway_topic_commits(group_name: str, topic_name: str) -> str:
 def gateway_commit(group_name: str, where: TopicPartition) -> str:
     """Return where gateways note more of an offset than 0.7 can."""
     return f"{gateway_topic_commits(group_name, where.topic)}/{_partition_name(where)}"
+
+
+def gateway_group(group_name: str) -> str:
+    """Return where a gateway says that it is the one for today's members of a group."""
+    return f"{GATEWAY_GROUPS}/{component(group_name, 'group')}"
 
 
 def gateway_members(group_name: str) -> str:

@@ -24,8 +24,8 @@ class ThreadEvent(Protocol):
     def is_set(self) -> bool:
         """Say whether it is set."""
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; False if that takes longer than `timeout` seconds."""
+    def wait(self, timeout_s: float, /) -> bool:
+        """Wait until it is set; False if that takes longer."""
 
 
 class RunningThread(Protocol):

@@ -68,9 +68,12 @@ class Claims:
 
     def holds(self, broker_id: int) -> bool:
         """Say whether this gateway certainly serves a broker now."""
-        return (
-            broker_id in self._claimed and self._lease is not None and self._clock.monotonic_s() < self._lease.until_s
-        )
+        return broker_id in self._claimed and self.certain_session_id() is not None
+
+    def certain_session_id(self) -> int | None:
+        """Return the session in ZooKeeper while it certainly lives, else None."""
+        lease = self._lease
+        return lease.session_id if lease is not None and self._clock.monotonic_s() < lease.until_s else None
 
     def leader(self, broker_id: int) -> GatewayAddress | None:
         """Return the gateway that serves a broker; None while none does."""

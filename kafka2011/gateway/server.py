@@ -20,6 +20,8 @@ from kafka2011.gateway.anchors import ZkAnchors
 from kafka2011.gateway.catalogue import Catalogue
 from kafka2011.gateway.claims import Claims
 from kafka2011.gateway.connection import GatewayConnection, GatewayTlsConnection, caller_of
+from kafka2011.gateway.groups.claims import GroupClaims
+from kafka2011.gateway.groups.coordinator import Coordinator
 from kafka2011.gateway.metrics import GATEWAY_METRICS, gateway_samples, obstacle
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
@@ -104,8 +106,22 @@ class GatewayServer:
         claims = Claims(client, catalogue, address, self._drop)
         partitions = Partitions(config, catalogue, claims, self._new_index)
         topic_changes = TopicChanges(config, catalogue)
-        self.gateway = Gateway(config, catalogue, claims, partitions, topic_changes, address, self.sockets.counts)
+        coordinator = Coordinator(client, config.zk_connect)
+        group_claims = GroupClaims(catalogue.registry, claims, address, coordinator.drop)
+        self.gateway = Gateway(
+            config=config,
+            catalogue=catalogue,
+            claims=claims,
+            partitions=partitions,
+            topic_changes=topic_changes,
+            group_claims=group_claims,
+            coordinator=coordinator,
+            address=address,
+            counts=self.sockets.counts,
+        )
         claims.start()
+        group_claims.start()
+        coordinator.start()
         self._tasks.every(START_INTERVAL_S, self._refresh_starts)
         if config.connections_max_idle_ms > 0:
             self._tasks.every(IDLE_CHECK_S, self.sockets.close_idle)
@@ -121,6 +137,8 @@ class GatewayServer:
         self._tasks.stop()
         self._tasks.join()
         if self.gateway is not None:
+            self.gateway.coordinator.stop()
+            self.gateway.group_claims.stop()
             self.gateway.partitions.stop()
             self.gateway.claims.stop()
             self.gateway.topic_changes.stop()

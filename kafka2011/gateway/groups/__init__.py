@@ -1,1 +1,1 @@
-"""Groups of today's clients: their members, and what they have committed."""
+"""Groups: today's clients are members of them beside those of 0.7, and what they commit."""

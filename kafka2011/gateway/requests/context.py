@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kafka2011.config import GatewayConfig
     from kafka2011.gateway.catalogue import Catalogue
     from kafka2011.gateway.claims import Claims
+    from kafka2011.gateway.groups.claims import GroupClaims
+    from kafka2011.gateway.groups.coordinator import Coordinator
     from kafka2011.gateway.partitions import Partitions, Served
     from kafka2011.gateway.topic_changes import TopicChanges
     from zk.gateways import GatewayAddress
@@ -32,6 +34,8 @@ class Gateway:
     claims: Claims
     partitions: Partitions
     topic_changes: TopicChanges
+    group_claims: GroupClaims
+    coordinator: Coordinator
     address: GatewayAddress
     counts: Counter[str]
 
@@ -61,6 +65,11 @@ class Caller:
     client_id: str = ""
     version: int = 0
     reserve: Callable[[int], int] = int
+
+    @property
+    def host(self) -> str:
+        """The address that it has connected from."""
+        return self.name.rpartition(":")[0] or self.name
 
     def may(self, what: str, topic: str) -> bool:
         """Say whether it may produce to a topic, or consume from it."""

@@ -8,7 +8,7 @@ from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
-from kafka2011.gateway.requests import administration, fetching, groups, metadata, offsets, producing
+from kafka2011.gateway.requests import administration, fetching, groups, members, metadata, offsets, producing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Parts: TypeAlias = list[bytes | bytearray | memoryview]
     Answer: TypeAlias = Callable[[], Parts | None]
 
-_TRANSACTION = 1
 _SASL = ": there is no SASL here; clients are known by TLS certificates (security.protocol=SSL)"
 _HINTS = {17: _SASL, 36: _SASL, 68: ": groups need the classic protocol (group.protocol=classic)"}
 """What clients ask for without saying that it failed."""
@@ -31,20 +30,6 @@ def _api_versions(_gateway: Gateway, _caller: Caller, _body: Body) -> Body:
     return {"api_keys": _API_KEYS}
 
 
-def _find_coordinator(gateway: Gateway, caller: Caller, body: Body) -> Body:
-    """Name this gateway as every group's coordinator; there are no transactions."""
-    if body.get("key_type") == _TRANSACTION:
-        text = "there are no transactions here"
-        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        answer: Body = {"error_code": error, "error_message": text, "node_id": -1, "port": -1}
-    else:
-        host, port = gateway.address_for(caller)
-        answer = {"node_id": gateway.address.node_id, "host": host, "port": port}
-    if "coordinator_keys" not in body:
-        return answer
-    return {"coordinators": [{"key": key, **answer} for key in body["coordinator_keys"]]}
-
-
 HANDLERS: dict[Api, Handler] = {
     Api.API_VERSIONS: _api_versions,
     Api.METADATA: metadata.metadata,
@@ -52,11 +37,11 @@ HANDLERS: dict[Api, Handler] = {
     Api.FETCH: fetching.fetch,
     Api.LIST_OFFSETS: offsets.list_offsets,
     Api.OFFSET_FOR_LEADER_EPOCH: offsets.offset_for_leader_epoch,
-    Api.FIND_COORDINATOR: _find_coordinator,
-    Api.JOIN_GROUP: groups.refuse_member,
-    Api.SYNC_GROUP: groups.refuse_member,
-    Api.HEARTBEAT: groups.refuse_member,
-    Api.LEAVE_GROUP: groups.refuse_member,
+    Api.FIND_COORDINATOR: members.find_coordinator,
+    Api.JOIN_GROUP: members.join_group,
+    Api.SYNC_GROUP: members.sync_group,
+    Api.HEARTBEAT: members.heartbeat,
+    Api.LEAVE_GROUP: members.leave_group,
     Api.OFFSET_COMMIT: groups.refuse_commit,
     Api.OFFSET_FETCH: groups.offset_fetch,
     Api.INIT_PRODUCER_ID: producing.init_producer_id,

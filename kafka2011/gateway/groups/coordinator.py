@@ -1,0 +1,271 @@
+"""The coordinator of groups, as today's clients know one: it only keeps their registrations, and decides nothing.
+
+Algorithm 1 decides whose each partition is, for members of both protocols (paper, section 3.2).
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+import gevent
+
+from kafka2011.gateway.groups.member import GroupMember, NotOwnedError, Timeouts
+from kafka2011.gateway.protocol.errors import ErrorCode
+from zk.clock import SYSTEM_CLOCK
+from zk.errors import NodeHeld, ZkError
+from zk.gateway_members import GatewayMember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from zk.client import ZkClient
+    from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.25
+"""How often it is looked which clients have been silent for too long."""
+LONGEST_WAIT_S = 3.0
+"""How long a client waits for its share when it joins; what comes later makes it join again."""
+MOST_PENDING = 10_000
+
+
+class Joining(NamedTuple):
+    """What a client says when it joins: who it is, what it wants, and which partitions it still has.
+
+    `member_id` is empty at first. `needs_id`: it must come again with the id that it is given.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    timeouts: Timeouts
+    topics: tuple[str, ...]
+    owned: frozenset[TopicPartition]
+    needs_id: bool
+
+
+class Joined(NamedTuple):
+    """What it is answered."""
+
+    error: ErrorCode
+    member_id: str
+    generation: int = -1
+
+
+class Coordinator:
+    """The members that today's clients are in the groups of this gateway, by group and member id."""
+
+    def __init__(self, client: ZkClient, zk_connect: str) -> None:
+        self._client = client
+        self._zk_connect = zk_connect
+        self._members: dict[str, dict[str, GroupMember]] = {}
+        self._pending: dict[str, float] = {}  # ids that were given to clients, until when they may join with them
+        self._watcher: gevent.Greenlet[..., None] | None = None
+
+    def start(self) -> None:
+        """Look after silent clients from now on."""
+        self._watcher = gevent.spawn(self._watch)
+
+    def stop(self) -> None:
+        """Have all members leave."""
+        if self._watcher is not None:
+            self._watcher.kill()
+        gevent.joinall([self._remove(member) for member in self.members()])
+
+    def members(self, group: str | None = None) -> list[GroupMember]:
+        """Return the members of a group, or of all groups."""
+        groups = self._members.values() if group is None else [self._members.get(group, {})]
+        return [member for members in groups for member in members.values()]
+
+    def drop(self, group: str) -> None:
+        """Have all members of a group leave: another gateway coordinates it."""
+        for member in self.members(group):
+            self._remove(member)
+
+    # What clients ask for
+
+    def join(self, group: str, joining: Joining) -> Joined:
+        """Let a client join or join again, and wait for its share. Raises ZkError."""
+        found = self._find_or_register(group, joining)
+        if not isinstance(found, GroupMember):
+            return found
+        member = found
+        member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
+        member.is_joining = True
+        try:
+            member.state.join(joining.owned)
+            member.note_change()
+            member.wanted_topics = joining.topics
+            try:
+                member.follow_wishes()
+            except NodeHeld as error:
+                logger.warning("group %s: %s", group, error)
+                self._remove(member)
+                return Joined(ErrorCode.REBALANCE_IN_PROGRESS, joining.member_id)
+            member.await_share(SYSTEM_CLOCK.monotonic_s() + LONGEST_WAIT_S)
+        finally:
+            member.is_joining = False
+            member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
+        if member.state.is_gone:
+            return Joined(ErrorCode.UNKNOWN_MEMBER_ID, "")
+        return Joined(ErrorCode.NONE, member.who.member_id, member.state.answer_join())
+
+    def sync(
+        self,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        has_number: Callable[[TopicPartition], bool],
+    ) -> frozenset[TopicPartition] | ErrorCode:
+        """Return a client's share, as far as its partitions have numbers for clients."""
+        member = self._find(group, member_id, instance_id)
+        if isinstance(member, ErrorCode):
+            return member
+        follows = member.wanted_topics == member.topics  # else the client must first give up what it has
+        return member.state.sync(generation, lambda where: follows and has_number(where))
+
+    def heartbeat(self, group: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Note that a client lives, and say whether it is to join again."""
+        member = self._find(group, member_id, instance_id)
+        return member if isinstance(member, ErrorCode) else member.state.heartbeat(generation)
+
+    def leave(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Let a client leave, or whoever has that instance id."""
+        if not member_id and instance_id is not None:
+            member: GroupMember | ErrorCode | None = self._of_instance(group, instance_id)
+            if member is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        else:
+            member = self._find(group, member_id, instance_id)
+        if isinstance(member, ErrorCode):
+            return member
+        assert member is not None
+        self._remove(member)
+        return ErrorCode.NONE
+
+    def commit(
+        self,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        positions: Mapping[TopicPartition, int],
+    ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
+        """Commit offsets of 0.7 for a client; return what became of each, or why nothing is committed."""
+        member = self._find(group, member_id, instance_id)
+        if isinstance(member, ErrorCode):
+            return member
+        error = member.state.may_commit(generation)
+        if error:
+            return error
+        outcomes: dict[TopicPartition, ErrorCode] = {}
+        for where, failure in member.commit(positions).items():
+            if failure is None:
+                outcomes[where] = ErrorCode.NONE
+            elif isinstance(failure, NotOwnedError):
+                outcomes[where] = ErrorCode.ILLEGAL_GENERATION
+            else:
+                logger.warning("%s: offset %d of %s: %s", member.consumer_id, positions[where], where, failure)
+                outcomes[where] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return outcomes
+
+    # Inside
+
+    def _find(self, group: str, member_id: str, instance_id: str | None) -> GroupMember | ErrorCode:
+        member = self._members.get(group, {}).get(member_id)
+        if member is None:
+            if instance_id is not None and self._of_instance(group, instance_id) is not None:
+                return ErrorCode.FENCED_INSTANCE_ID
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
+        return member
+
+    def _of_instance(self, group: str, instance_id: str) -> GroupMember | None:
+        return next((member for member in self.members(group) if member.who.instance_id == instance_id), None)
+
+    def _find_or_register(self, group: str, joining: Joining) -> GroupMember | Joined:
+        member_id, instance_id = joining.member_id, joining.instance_id
+        if member_id:
+            if self._pending.pop(member_id, None) is None or member_id in self._members.get(group, {}):
+                found = self._find(group, member_id, instance_id)
+                return Joined(found, member_id) if isinstance(found, ErrorCode) else found
+        else:
+            member_id = f"{joining.client_id}-{uuid.uuid4()}"
+            if instance_id is None and joining.needs_id:
+                self._forget_pending()
+                if len(self._pending) >= MOST_PENDING:
+                    return Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+                self._pending[member_id] = SYSTEM_CLOCK.monotonic_s() + joining.timeouts.session_s
+                return Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+        return self._register(group, member_id, joining)
+
+    def _register(self, group: str, member_id: str, joining: Joining) -> GroupMember:
+        who = GatewayMember(member_id, joining.client_id, joining.host, joining.instance_id)
+        members = self._members.setdefault(group, {})
+        known = None if joining.instance_id is None else self._of_instance(group, joining.instance_id)
+        if known is not None:  # another process of a static member: its share stays
+            del members[known.who.member_id]
+            known.who = who
+            known.state.restart()
+            members[member_id] = known
+            return known
+        name = joining.instance_id or member_id
+        consumer_id = f"{group}_{_as_component(name)}"
+        members[member_id] = member = GroupMember(
+            self._client, self._zk_connect, group, consumer_id, who, joining.timeouts, self._expel
+        )
+        logger.info("group %s: %s of %s joins as %s", group, joining.client_id, joining.host, consumer_id)
+        return member
+
+    def _forget_pending(self) -> None:
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        self._pending = {member_id: until_s for member_id, until_s in self._pending.items() if until_s > now_s}
+
+    def _expel(self, member: GroupMember) -> None:
+        logger.warning(
+            "%s has not joined again within %.1f s: it counts as gone", member.consumer_id, member.timeouts.rebalance_s
+        )
+        self._remove(member)
+
+    def _remove(self, member: GroupMember) -> gevent.Greenlet[..., None]:
+        members = self._members.get(member.group, {})
+        if members.get(member.who.member_id) is member:
+            del members[member.who.member_id]
+            if not members:
+                self._members.pop(member.group, None)
+        return gevent.spawn(_leave, member)
+
+    def _watch(self) -> None:
+        while True:
+            gevent.sleep(LOOK_S)
+            now_s = SYSTEM_CLOCK.monotonic_s()
+            for member in self.members():
+                if not member.is_joining and now_s - member.last_seen_s > member.timeouts.session_s:
+                    logger.warning(
+                        "%s has been silent for %.1f s: it counts as gone",
+                        member.consumer_id,
+                        member.timeouts.session_s,
+                    )
+                    self._remove(member)
+
+
+def _leave(member: GroupMember) -> None:
+    try:
+        member.leave()
+    except ZkError as error:
+        logger.warning("%s leaves when the gateway's session ends: %s", member.consumer_id, error)
+
+
+def _as_component(name: str) -> str:
+    """Return a name that may stand in a znode's path."""
+    return "".join(c if c.isprintable() and c not in "/ " else "_" for c in name)[:200]
+
+
+def unique(topics: Iterable[str]) -> tuple[str, ...]:
+    """Return topics sorted, each once: the same for the same subscription."""
+    return tuple(sorted(set(topics)))

@@ -1,0 +1,305 @@
+"""A member of a group whose client speaks today's protocol: registered as a member of 0.7, with the shipped rebalance.
+
+Where a member of 0.7 fetches, this one has a client that fetches for itself: the feed of a partition only waits, when
+it is given up, until the client no longer has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gevent.event import Event
+from gevent.lock import RLock
+
+from kafka2011.config import ConsumerConfig
+from kafka2011.consumer.feed import State
+from kafka2011.consumer.membership import Membership
+from kafka2011.consumer.offset_committer import OffsetCommitter
+from kafka2011.consumer.rebalance_listener import RebalanceListener
+from kafka2011.consumer.rebalancer import Rebalancer, Subscription
+from kafka2011.consumer.topic_count import TopicCount, stream_ids
+from kafka2011.consumer.zk_group import ZkGroup
+from kafka2011.errors import KafkaError
+from kafka2011.gateway.groups.greenlets import Greenlets
+from kafka2011.gateway.groups.member_state import MemberState
+from zk.clock import SYSTEM_CLOCK
+from zk.errors import ZkError
+from zk.gateway_members import GatewayMemberRegistry
+from zk.sessions import SessionEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kafka2011.consumer.group_registries import Lease
+    from kafka2011.consumer.owned_partition import OwnedPartition
+    from zk.client import ZkClient
+    from zk.cluster import Broker, TopicPartition
+    from zk.gateway_members import GatewayMember
+
+logger = logging.getLogger(__name__)
+
+RETRY_MS = 500
+"""The time until a rebalance is tried again that found another owner, unless that one gives up before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a client may be silent, and how long it may take to join again once it was told to."""
+
+    session_s: float
+    rebalance_s: float
+
+
+class GroupMember:
+    """One client in a group. It takes part in the rebalance from `enter` to `leave`.
+
+    `changed` wakes those who wait for its share; `on_overdue` is called when the client has not joined again in time.
+    """
+
+    def __init__(
+        self,
+        client: ZkClient,
+        zk_connect: str,
+        group: str,
+        consumer_id: str,
+        who: GatewayMember,
+        timeouts: Timeouts,
+        on_overdue: Callable[[GroupMember], object],
+    ) -> None:
+        self.group = group
+        self.consumer_id = consumer_id
+        self.who = who
+        self.timeouts = timeouts
+        self.state = MemberState()
+        self.topics: tuple[str, ...] = ()  # that it takes part for
+        self.wanted_topics: tuple[str, ...] = ()  # that its client wants
+        self.last_seen_s = SYSTEM_CLOCK.monotonic_s()
+        self.is_joining = False  # a JoinGroup is waiting
+        self._client = client
+        self._zk_connect = zk_connect
+        self._on_overdue = on_overdue
+        self._changed = Event()
+        self._entering = RLock()
+        self._membership: Membership[_ClientFeed] | None = None  # None without topics
+        self._events: SessionEvents | None = None
+        self._committer = OffsetCommitter(RLock())
+
+    # What the coordinator does
+
+    def follow_wishes(self) -> None:
+        """Take part for the topics that the client wants, once it has nothing left of others.
+
+        Raises ZkError, NodeHeld for a consumer id that is taken.
+        """
+        with self._entering:
+            if self.wanted_topics == self.topics or self.state.held or self.state.is_gone:
+                return
+            self._withdraw()
+            if self.wanted_topics:
+                self._enter(self.wanted_topics)
+            self.topics = self.wanted_topics
+
+    def _enter(self, topics: tuple[str, ...]) -> None:
+        config = ConsumerConfig.of(
+            {
+                "zk.connect": self._zk_connect,
+                "groupid": self.group,
+                "autocommit.enable": False,
+                "rebalance.backoff.ms": RETRY_MS,
+            }
+        )
+        wake = Event()
+        self._events = SessionEvents(self._client)
+        self._events.wake(wake.set)
+        (stream_id,) = stream_ids(self.consumer_id, 1)
+        stream = _ClientStream(stream_id, self)
+        rebalancer = Rebalancer(
+            Subscription(
+                self.consumer_id,
+                TopicCount.static(dict.fromkeys(topics, 1)),
+                lambda topic: [stream] if topic in topics else [],
+                listener=_Assigned(self.state),
+                explicit_commits=True,
+            ),
+            registries=ZkGroup(self._client, self.group, self.consumer_id),
+            committer=self._committer,
+            fetchers=_NoFetchers(),
+            wake=wake.set,
+            clock=SYSTEM_CLOCK,
+            release_wait_ms=int(self.timeouts.rebalance_s * 1000),
+        )
+        self._membership = Membership(
+            self.consumer_id,
+            rebalancer,
+            self._committer,
+            config=config,
+            events=self._events,
+            wake=wake,
+            clock=SYSTEM_CLOCK,
+            threads=Greenlets(),
+        )
+        self._membership.on_settled = self.note_change
+        GatewayMemberRegistry(self._client).register(self.group, self.consumer_id, self.who)
+        try:
+            self._membership.enter(2 * self._client.session_timeout_ms / 1000)
+        except BaseException:
+            self._membership = None
+            self._events.close()
+            raise
+
+    def _withdraw(self) -> None:
+        """Take part no more, for now: give up everything, as the client has nothing."""
+        self.topics = ()
+        membership, self._membership = self._membership, None
+        if membership is None or self._events is None:
+            return
+        membership.begin_leave()
+        self.note_change()
+        membership.leave()
+        self._events.close()
+        membership.stop()
+
+    def leave(self) -> None:
+        """Leave the group, for a client that is gone."""
+        self.state.leave()
+        self.note_change()
+        with self._entering:
+            self._withdraw()
+        try:
+            GatewayMemberRegistry(self._client).deregister(self.group, self.consumer_id)
+        except ZkError as error:
+            logger.debug("%s: what is said of it ends with the session: %s", self.consumer_id, error)
+
+    def commit(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+        """Commit offsets of 0.7; return the error of each partition, which may not be this member's."""
+        outcomes: dict[TopicPartition, KafkaError | None] = {}
+        owned_now = {} if self._membership is None else self._membership.rebalancer.owned
+        given: dict[TopicPartition, OwnedPartition[_ClientFeed]] = {}
+        for where, position in positions.items():
+            owned = owned_now.get(where)
+            if owned is None:
+                outcomes[where] = NotOwnedError(f"{self.consumer_id} does not own {where}")
+            else:
+                given[where] = owned
+                owned.explicit_offset = position
+        try:
+            self._committer.commit(given.values())
+        except KafkaError as error:
+            failure: KafkaError | None = error
+        else:
+            failure = None
+        for where, owned in given.items():
+            is_written = owned.committed_offset == positions[where] and owned.unanswered_offset is None
+            if is_written:
+                outcomes[where] = None
+            else:
+                outcomes[where] = failure or NotOwnedError(f"{self.consumer_id} no longer owns {where}")
+        return outcomes
+
+    @property
+    def may_answer_join(self) -> bool:
+        """Whether its share is known, or cannot be before the client has been answered."""
+        return self._membership is None or self._membership.is_settled or self.state.waits_for_client
+
+    def await_share(self, deadline_s: float) -> None:
+        """Wait until JoinGroup may be answered, or the deadline."""
+        while not self.may_answer_join and not self.state.is_gone:
+            remaining_s = deadline_s - SYSTEM_CLOCK.monotonic_s()
+            if remaining_s <= 0:
+                return
+            self._changed.wait(remaining_s)
+
+    def note_change(self) -> None:
+        """Wake those who wait for this member."""
+        changed, self._changed = self._changed, Event()
+        changed.set()
+
+    # What its feeds do
+
+    def await_release(self, where: TopicPartition, deadline_s: float) -> None:
+        """Wait until the client no longer has a partition; one that takes longer is overdue."""
+        self.note_change()
+        while not self.state.may_release(where):
+            remaining_s = deadline_s - SYSTEM_CLOCK.monotonic_s()
+            if remaining_s <= 0:
+                self._on_overdue(self)
+                return
+            self._changed.wait(remaining_s)
+
+
+class NotOwnedError(KafkaError):
+    """A member commits an offset of a partition that is not its own."""
+
+
+class _Assigned(RebalanceListener):
+    """Notes what was claimed, once former owners can no longer commit."""
+
+    def __init__(self, state: MemberState) -> None:
+        self._state = state
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Note them; the client is told by its next heartbeat."""
+        self._state.take(partitions)
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Do nothing: the feeds have noted it."""
+
+
+class _ClientFeed:
+    """A partition of a member whose client fetches for itself."""
+
+    def __init__(self, where: TopicPartition, stream_id: str, member: GroupMember) -> None:
+        self.where = where
+        self.stream_id = stream_id
+        self.state = State.ACTIVE
+        self.consumed_offset: int | None = None
+        self._member = member
+
+    def start_at(self, offset: int, epoch: int | None = None) -> bool:
+        """Note where the group goes on; the client asks for that itself."""
+        del epoch  # nothing is fetched here that could be of an earlier one
+        if self.state is not State.ACTIVE:
+            return False
+        self.consumed_offset = offset
+        return True
+
+    def begin_release(self) -> None:
+        """Have the client told that it is to join again."""
+        if self.state is State.ACTIVE:
+            self.state = State.RELEASING
+            self._member.state.begin_release(self.where)
+
+    def end_release(self, deadline_s: float) -> None:
+        """Wait until the client no longer has the partition, or the deadline."""
+        self._member.await_release(self.where, deadline_s)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Have the partition no more."""
+        self.state = State.RELEASED
+        self._member.state.end_release(self.where)
+
+
+class _ClientStream:
+    """The only stream of a member."""
+
+    def __init__(self, stream_id: str, member: GroupMember) -> None:
+        self.stream_id = stream_id
+        self._member = member
+
+    def feed(self, where: TopicPartition, lease: Lease) -> _ClientFeed:
+        """Return the feed of a partition; the lease guards only what is handed out, which nothing is here."""
+        del lease
+        return _ClientFeed(where, self.stream_id, self._member)
+
+
+class _NoFetchers:
+    """Fetches nothing: the client does."""
+
+    def add(self, owned: OwnedPartition[_ClientFeed], broker: Broker) -> None:
+        """Do nothing."""
+
+    def remove(self, partitions: Iterable[OwnedPartition[_ClientFeed]]) -> None:
+        """Do nothing."""
