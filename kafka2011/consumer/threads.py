@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -44,6 +45,9 @@ class Threads(Protocol):
     def new_event(self) -> ThreadEvent:
         """Return an event that is not set."""
 
+    def new_lock(self) -> AbstractContextManager[object]:
+        """Return a lock, which its holder may not take again."""
+
     def start(self, run: Callable[[], None], name: str) -> RunningThread:
         """Run something beside the caller; the end of the process does not wait for it."""
 
@@ -57,6 +61,10 @@ class PlainThreads:
     def new_event(self) -> ThreadEvent:
         """Return an event that is not set."""
         return threading.Event()
+
+    def new_lock(self) -> AbstractContextManager[object]:
+        """Return a lock, which its holder may not take again."""
+        return threading.Lock()
 
     def start(self, run: Callable[[], None], name: str) -> RunningThread:
         """Run something beside the caller; the end of the process does not wait for it."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
 
+from kafka2011.gateway.groups.greenlets import Greenlets
 from kafka2011.gateway.groups.member import GroupMember, NotOwnedError, Timeouts
 from kafka2011.gateway.protocol.errors import ErrorCode
 from zk.clock import SYSTEM_CLOCK
@@ -217,7 +218,7 @@ class Coordinator:
         name = joining.instance_id or member_id
         consumer_id = f"{group}_{_as_component(name)}"
         members[member_id] = member = GroupMember(
-            self._client, self._zk_connect, group, consumer_id, who, joining.timeouts, self._expel
+            self._client, self._zk_connect, group, consumer_id, who, joining.timeouts, self._expel, Greenlets()
         )
         logger.info("group %s: %s of %s joins as %s", group, joining.client_id, joining.host, consumer_id)
         return member

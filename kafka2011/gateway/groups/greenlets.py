@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.event import Event
+from gevent.lock import RLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,10 @@ class Greenlets:
     def new_event(self) -> Event:
         """Return an event that is not set."""
         return Event()
+
+    def new_lock(self) -> RLock:
+        """Return a lock."""
+        return RLock()
 
     def start(self, run: Callable[[], None], name: str) -> _Running:
         """Run something beside the caller."""

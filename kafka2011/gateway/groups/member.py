@@ -10,9 +10,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gevent.event import Event
-from gevent.lock import RLock
-
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.feed import State
 from kafka2011.consumer.membership import Membership
@@ -22,9 +19,7 @@ from kafka2011.consumer.rebalancer import Rebalancer, Subscription
 from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import KafkaError
-from kafka2011.gateway.groups.greenlets import Greenlets
 from kafka2011.gateway.groups.member_state import MemberState
-from zk.clock import SYSTEM_CLOCK
 from zk.errors import ZkError
 from zk.gateway_members import GatewayMemberRegistry
 from zk.sessions import SessionEvents
@@ -34,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafka2011.consumer.group_registries import Lease
     from kafka2011.consumer.owned_partition import OwnedPartition
+    from kafka2011.consumer.threads import Threads
     from zk.client import ZkClient
     from zk.cluster import Broker, TopicPartition
     from zk.gateway_members import GatewayMember
@@ -53,9 +49,9 @@ class Timeouts:
 
 
 class GroupMember:
-    """One client in a group. It takes part in the rebalance from `enter` to `leave`.
+    """One client in a group. It takes part in the rebalance as its client wishes, until `leave`.
 
-    `changed` wakes those who wait for its share; `on_overdue` is called when the client has not joined again in time.
+    `on_overdue` is called when the client has not joined again in time. `threads` are those of the process.
     """
 
     def __init__(
@@ -67,6 +63,7 @@ class GroupMember:
         who: GatewayMember,
         timeouts: Timeouts,
         on_overdue: Callable[[GroupMember], object],
+        threads: Threads,
     ) -> None:
         self.group = group
         self.consumer_id = consumer_id
@@ -75,16 +72,18 @@ class GroupMember:
         self.state = MemberState()
         self.topics: tuple[str, ...] = ()  # that it takes part for
         self.wanted_topics: tuple[str, ...] = ()  # that its client wants
-        self.last_seen_s = SYSTEM_CLOCK.monotonic_s()
+        self._clock = client.clock
+        self._threads = threads
+        self.last_seen_s = self._clock.monotonic_s()
         self.is_joining = False  # a JoinGroup is waiting
         self._client = client
         self._zk_connect = zk_connect
         self._on_overdue = on_overdue
-        self._changed = Event()
-        self._entering = RLock()
-        self._membership: Membership[_ClientFeed] | None = None  # None without topics
+        self._changed = threads.new_event()
+        self._entering = threads.new_lock()
+        self.membership: Membership[ClientFeed] | None = None  # None without topics
         self._events: SessionEvents | None = None
-        self._committer = OffsetCommitter(RLock())
+        self._committer = OffsetCommitter(threads.new_lock())
 
     # What the coordinator does
 
@@ -110,7 +109,7 @@ class GroupMember:
                 "rebalance.backoff.ms": RETRY_MS,
             }
         )
-        wake = Event()
+        wake = self._threads.new_event()
         self._events = SessionEvents(self._client)
         self._events.wake(wake.set)
         (stream_id,) = stream_ids(self.consumer_id, 1)
@@ -127,32 +126,32 @@ class GroupMember:
             committer=self._committer,
             fetchers=_NoFetchers(),
             wake=wake.set,
-            clock=SYSTEM_CLOCK,
+            clock=self._clock,
             release_wait_ms=int(self.timeouts.rebalance_s * 1000),
         )
-        self._membership = Membership(
+        self.membership = Membership(
             self.consumer_id,
             rebalancer,
             self._committer,
             config=config,
             events=self._events,
             wake=wake,
-            clock=SYSTEM_CLOCK,
-            threads=Greenlets(),
+            clock=self._clock,
+            threads=self._threads,
         )
-        self._membership.on_settled = self.note_change
+        self.membership.on_settled = self.note_change
         GatewayMemberRegistry(self._client).register(self.group, self.consumer_id, self.who)
         try:
-            self._membership.enter(2 * self._client.session_timeout_ms / 1000)
+            self.membership.enter(2 * self._client.session_timeout_ms / 1000)
         except BaseException:
-            self._membership = None
+            self.membership = None
             self._events.close()
             raise
 
     def _withdraw(self) -> None:
         """Take part no more, for now: give up everything, as the client has nothing."""
         self.topics = ()
-        membership, self._membership = self._membership, None
+        membership, self.membership = self.membership, None
         if membership is None or self._events is None:
             return
         membership.begin_leave()
@@ -175,8 +174,8 @@ class GroupMember:
     def commit(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
         """Commit offsets of 0.7; return the error of each partition, which may not be this member's."""
         outcomes: dict[TopicPartition, KafkaError | None] = {}
-        owned_now = {} if self._membership is None else self._membership.rebalancer.owned
-        given: dict[TopicPartition, OwnedPartition[_ClientFeed]] = {}
+        owned_now = {} if self.membership is None else self.membership.rebalancer.owned
+        given: dict[TopicPartition, OwnedPartition[ClientFeed]] = {}
         for where, position in positions.items():
             owned = owned_now.get(where)
             if owned is None:
@@ -201,19 +200,19 @@ class GroupMember:
     @property
     def may_answer_join(self) -> bool:
         """Whether its share is known, or cannot be before the client has been answered."""
-        return self._membership is None or self._membership.is_settled or self.state.waits_for_client
+        return self.membership is None or self.membership.is_settled or self.state.waits_for_client
 
     def await_share(self, deadline_s: float) -> None:
         """Wait until JoinGroup may be answered, or the deadline."""
         while not self.may_answer_join and not self.state.is_gone:
-            remaining_s = deadline_s - SYSTEM_CLOCK.monotonic_s()
+            remaining_s = deadline_s - self._clock.monotonic_s()
             if remaining_s <= 0:
                 return
             self._changed.wait(remaining_s)
 
     def note_change(self) -> None:
         """Wake those who wait for this member."""
-        changed, self._changed = self._changed, Event()
+        changed, self._changed = self._changed, self._threads.new_event()
         changed.set()
 
     # What its feeds do
@@ -222,7 +221,7 @@ class GroupMember:
         """Wait until the client no longer has a partition; one that takes longer is overdue."""
         self.note_change()
         while not self.state.may_release(where):
-            remaining_s = deadline_s - SYSTEM_CLOCK.monotonic_s()
+            remaining_s = deadline_s - self._clock.monotonic_s()
             if remaining_s <= 0:
                 self._on_overdue(self)
                 return
@@ -247,7 +246,7 @@ class _Assigned(RebalanceListener):
         """Do nothing: the feeds have noted it."""
 
 
-class _ClientFeed:
+class ClientFeed:
     """A partition of a member whose client fetches for itself."""
 
     def __init__(self, where: TopicPartition, stream_id: str, member: GroupMember) -> None:
@@ -289,17 +288,17 @@ class _ClientStream:
         self.stream_id = stream_id
         self._member = member
 
-    def feed(self, where: TopicPartition, lease: Lease) -> _ClientFeed:
+    def feed(self, where: TopicPartition, lease: Lease) -> ClientFeed:
         """Return the feed of a partition; the lease guards only what is handed out, which nothing is here."""
         del lease
-        return _ClientFeed(where, self.stream_id, self._member)
+        return ClientFeed(where, self.stream_id, self._member)
 
 
 class _NoFetchers:
     """Fetches nothing: the client does."""
 
-    def add(self, owned: OwnedPartition[_ClientFeed], broker: Broker) -> None:
+    def add(self, owned: OwnedPartition[ClientFeed], broker: Broker) -> None:
         """Do nothing."""
 
-    def remove(self, partitions: Iterable[OwnedPartition[_ClientFeed]]) -> None:
+    def remove(self, partitions: Iterable[OwnedPartition[ClientFeed]]) -> None:
         """Do nothing."""
