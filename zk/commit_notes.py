@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zk import paths
 from zk.cluster import TopicPartition, text_from
-from zk.errors import MalformedNode, NodeExists, NoNode, VersionConflict, ZkError
+from zk.errors import MalformedNode, NodeExists, NoNode, VersionConflict, ZkError, raise_first
 from zk.malformed import MalformedNodes
 from zk.nodes import ANY_VERSION, Nodes, Write
 from zk.offsets import OffsetCommit, OffsetRegistry
@@ -90,7 +90,7 @@ class CommitNotes:
                 commits[where] = offset
                 continue
             note = notes.get(where)
-            within, metadata = (0, "") if note is None else self._noted(note, offset)
+            within, metadata = (0, "") if note is None else self._noted(note, offset, offset.version)
             commits[where] = GroupCommit(offset.offset, within, metadata, offset.version, offset.at_ms)
         return commits
 
@@ -103,16 +103,31 @@ class CommitNotes:
         offsets are written first: if only they are, messages of a wrapper come again, and none is skipped.
         """
         outcomes = self._write_offsets(group, commits)
-        notes = {
-            paths.gateway_commit(group, where): where
+        written = {
+            where: commits[where]._replace(version=outcome)
             for where, outcome in outcomes.items()
-            if not isinstance(outcome, ZkError) and commits[where].needs_note
+            if not isinstance(outcome, ZkError)
         }
-        texts = {path: _note_of(commits[where], outcomes[where]) for path, where in notes.items()}
-        for path, outcome in _upsert_many(self._nodes, texts).items():
-            if isinstance(outcome, ZkError):
-                outcomes[notes[path]] = outcome
-        return outcomes
+        return outcomes | self.note_many(group, written)
+
+    def note_many(self, group: str, commits: Mapping[TopicPartition, GroupCommit]) -> dict[TopicPartition, ZkError]:
+        """Note what 0.7 cannot say of offsets that were written at these versions; return what kept notes from it."""
+        where_at = {paths.gateway_commit(group, where): where for where, c in commits.items() if c.needs_note}
+        outcomes = _upsert_many(self._nodes, {path: _note_of(commits[where]) for path, where in where_at.items()})
+        return {where_at[path]: outcome for path, outcome in outcomes.items() if isinstance(outcome, ZkError)}
+
+    def renew_many(self, group: str, partitions: Collection[TopicPartition]) -> None:
+        """Let notes hold on whose offsets were written once more as they were: so a new owner fences off former ones.
+
+        If that fails, messages of a wrapper come again, and none is skipped.
+        """
+        notes = self._read_notes(group, partitions)
+        renewed: dict[TopicPartition, GroupCommit] = {}
+        for where, offset in self._offsets.read_many(group, notes).items():
+            if not isinstance(offset, MalformedNode):
+                within, metadata = self._noted(notes[where], offset, offset.version - 1)
+                renewed[where] = GroupCommit(offset.offset, within, metadata, offset.version)
+        raise_first(self.note_many(group, renewed).values())
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Remove commits, as if the group had never consumed these partitions."""
@@ -126,8 +141,8 @@ class CommitNotes:
         }
         return {by_path[path]: node for path, node in self._nodes.get_many(by_path.keys() & there).items()}
 
-    def _noted(self, note: Node, offset: CommittedOffset) -> tuple[int, str]:
-        """Return what a note says of an offset: nothing if it belongs to another write of it."""
+    def _noted(self, note: Node, offset: CommittedOffset, of_version: int) -> tuple[int, str]:
+        """Return what a note says of an offset at one of its versions: nothing if it belongs to another write of it."""
         try:
             text = text_from(note.path, note.data)
             try:
@@ -140,7 +155,7 @@ class CommitNotes:
             self.malformed.skip(error)
             return 0, ""
         # The version alone is not enough: an offset that was deleted and written again counts from 0 again.
-        is_of_this_write = (start, version) == (offset.offset, offset.version) and note.modified_zxid > offset.zxid
+        is_of_this_write = (start, version) == (offset.offset, of_version) and note.modified_zxid > offset.created_zxid
         return (max(within, 0), metadata) if is_of_this_write else (0, "")
 
     def _write_offsets(
@@ -174,8 +189,13 @@ def _conflicting(
     return {where: commit for where, commit in commits.items() if isinstance(outcomes[where], VersionConflict)}
 
 
-def _note_of(commit: GroupCommit, version: int | ZkError) -> bytes:
-    document = {"start": commit.position, "within": commit.within, "version": version, "metadata": commit.metadata}
+def _note_of(commit: GroupCommit) -> bytes:
+    document = {
+        "start": commit.position,
+        "within": commit.within,
+        "version": commit.version,
+        "metadata": commit.metadata,
+    }
     return json.dumps(document).encode()
 
 

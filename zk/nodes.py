@@ -111,8 +111,9 @@ class Node:
     created_ms: int = 0
     """By the clock of the ZooKeeper server that took the write; so is `modified_ms`."""
     modified_ms: int = 0
+    created_zxid: int = 0
+    """The number of the write that made it, which rises with every write anywhere in the tree; so does the other."""
     modified_zxid: int = 0
-    """The number of the write, which rises with every write anywhere in the tree."""
 
     @property
     def ephemeral(self) -> bool:
@@ -465,4 +466,4 @@ _ADD: dict[type, Callable[[Any, Any], object]] = {
 
 def _node(path: str, answer: Any) -> Node:
     data, stat = answer
-    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime, stat.mtime, stat.mzxid)
+    return Node(path, data, stat.version, stat.ephemeralOwner, stat.ctime, stat.mtime, stat.czxid, stat.mzxid)

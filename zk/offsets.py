@@ -32,8 +32,8 @@ class CommittedOffset:
     offset: int
     version: int
     at_ms: int = field(default=0, compare=False)
-    zxid: int = field(default=0, compare=False)
-    """The number of that write among all writes to ZooKeeper."""
+    created_zxid: int = field(default=0, compare=False)
+    """The number of the write that made the znode, among all writes to ZooKeeper: versions count from there."""
 
 
 class OffsetCommit(NamedTuple):
@@ -179,5 +179,5 @@ def _text(offset: int) -> bytes:
 
 def _committed(node: Node) -> CommittedOffset:
     return CommittedOffset(
-        decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version, node.modified_ms, node.modified_zxid
+        decimal_from(node.path, node.data, MAX_INT64, "an offset"), node.version, node.modified_ms, node.created_zxid
     )

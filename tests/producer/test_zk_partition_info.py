@@ -122,7 +122,7 @@ class ZooKeeperInMemory:
 
     def get_async(self, path: str, watch: Watch | None) -> Answer:
         data = self.nodes.get(path)
-        stat = SimpleNamespace(version=0, ephemeralOwner=1, ctime=0, mtime=0, mzxid=0)
+        stat = SimpleNamespace(version=0, ephemeralOwner=1, ctime=0, mtime=0, czxid=0, mzxid=0)
         return self._answer(path, None if data is None else (data, stat), watch)
 
     def exists_async(self, path: str, watch: Watch | None) -> Answer:

@@ -22,6 +22,7 @@ class _Stat(NamedTuple):
     ephemeralOwner: int  # noqa: N815  # as kazoo calls it
     ctime: int = 0
     mtime: int = 0
+    czxid: int = 0
     mzxid: int = 0
 
 
@@ -32,11 +33,13 @@ class _Znode:
         self.cversion = 0
         self.owner = owner
         self.modified_ms = 0
-        self.zxid = zxid
+        self.created_zxid = self.zxid = zxid
 
     @property
     def stat(self) -> _Stat:
-        return _Stat(self.version, self.cversion, self.owner, mtime=self.modified_ms, mzxid=self.zxid)
+        return _Stat(
+            self.version, self.cversion, self.owner, mtime=self.modified_ms, czxid=self.created_zxid, mzxid=self.zxid
+        )
 
 
 class _Answer:

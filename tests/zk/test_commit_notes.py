@@ -77,6 +77,22 @@ def test_whoever_writes_the_offset_again_makes_the_note_void(notes: CommitNotes,
     assert read(notes, P0) == {P0: (position, 0, "")}
 
 
+def test_a_note_holds_on_once_it_was_renewed(notes: CommitNotes, client: Any) -> None:
+    """As a new owner does that has written the offset once more, so that former ones cannot."""
+    write(notes, P0, NOTED)
+    OffsetRegistry(client).write("readers", P0, NOTED.position)
+    notes.renew_many("readers", [P0, P1])
+    assert read(notes, P0) == {P0: NOTED[:3]}
+
+
+def test_a_note_of_an_earlier_write_is_not_renewed(notes: CommitNotes, client: Any) -> None:
+    write(notes, P0, NOTED)
+    for _ in range(2):
+        OffsetRegistry(client).write("readers", P0, NOTED.position)
+    notes.renew_many("readers", [P0])
+    assert read(notes, P0) == {P0: (700, 0, "")}
+
+
 def test_an_offset_that_is_made_again_makes_the_note_void(notes: CommitNotes, client: Any) -> None:
     """Its versions count from 0 again."""
     write(notes, P0, NOTED)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zk.client import ZkClient
     from zk.cluster import TopicPartition
+    from zk.commit_notes import GroupCommit
 
 logger = logging.getLogger(__name__)
 
@@ -155,9 +156,9 @@ class Coordinator:
         member_id: str,
         instance_id: str | None,
         generation: int,
-        positions: Mapping[TopicPartition, int],
+        commits: Mapping[TopicPartition, GroupCommit],
     ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
-        """Commit offsets of 0.7 for a client; return what became of each, or why nothing is committed."""
+        """Commit places in logs for a client; return what became of each, or why nothing is committed."""
         member = self._find(group, member_id, instance_id)
         if isinstance(member, ErrorCode):
             return member
@@ -165,13 +166,13 @@ class Coordinator:
         if error:
             return error
         outcomes: dict[TopicPartition, ErrorCode] = {}
-        for where, failure in member.commit(positions).items():
+        for where, failure in member.commit(commits).items():
             if failure is None:
                 outcomes[where] = ErrorCode.NONE
             elif isinstance(failure, NotOwnedError):
                 outcomes[where] = ErrorCode.ILLEGAL_GENERATION
             else:
-                logger.warning("%s: offset %d of %s: %s", member.consumer_id, positions[where], where, failure)
+                logger.warning("%s: %s is not committed for now: %s", member.consumer_id, where, failure)
                 outcomes[where] = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return outcomes
 

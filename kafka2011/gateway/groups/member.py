@@ -20,6 +20,7 @@ from kafka2011.consumer.topic_count import TopicCount, stream_ids
 from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.groups.member_state import MemberState
+from zk.commit_notes import CommitNotes
 from zk.errors import ZkError
 from zk.gateway_members import GatewayMemberRegistry
 from zk.sessions import SessionEvents
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.threads import Threads
     from zk.client import ZkClient
     from zk.cluster import Broker, TopicPartition
+    from zk.commit_notes import GroupCommit
     from zk.gateway_members import GatewayMember
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class GroupMember:
         self.membership: Membership[ClientFeed] | None = None  # None without topics
         self._events: SessionEvents | None = None
         self._committer = OffsetCommitter(threads.new_lock())
+        self._notes = CommitNotes(client)
 
     # What the coordinator does
 
@@ -119,7 +122,7 @@ class GroupMember:
                 self.consumer_id,
                 TopicCount.static(dict.fromkeys(topics, 1)),
                 lambda topic: [stream] if topic in topics else [],
-                listener=_Assigned(self.state),
+                listener=_Assigned(self),
                 explicit_commits=True,
             ),
             registries=ZkGroup(self._client, self.group, self.consumer_id),
@@ -171,31 +174,32 @@ class GroupMember:
         except ZkError as error:
             logger.debug("%s: what is said of it ends with the session: %s", self.consumer_id, error)
 
-    def commit(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
-        """Commit offsets of 0.7; return the error of each partition, which may not be this member's."""
+    def commit(self, commits: Mapping[TopicPartition, GroupCommit]) -> dict[TopicPartition, KafkaError | None]:
+        """Commit places in logs; return the error of each partition, which may not be this member's."""
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         owned_now = {} if self.membership is None else self.membership.rebalancer.owned
         given: dict[TopicPartition, OwnedPartition[ClientFeed]] = {}
-        for where, position in positions.items():
+        for where, commit in commits.items():
             owned = owned_now.get(where)
             if owned is None:
                 outcomes[where] = NotOwnedError(f"{self.consumer_id} does not own {where}")
             else:
                 given[where] = owned
-                owned.explicit_offset = position
+                owned.explicit_offset = commit.position
         try:
             self._committer.commit(given.values())
         except KafkaError as error:
             failure: KafkaError | None = error
         else:
             failure = None
+        written: dict[TopicPartition, GroupCommit] = {}
         for where, owned in given.items():
-            is_written = owned.committed_offset == positions[where] and owned.unanswered_offset is None
-            if is_written:
+            if owned.committed_offset == commits[where].position and owned.unanswered_offset is None:
                 outcomes[where] = None
+                written[where] = commits[where]._replace(version=owned.version)
             else:
                 outcomes[where] = failure or NotOwnedError(f"{self.consumer_id} no longer owns {where}")
-        return outcomes
+        return outcomes | self._notes.note_many(self.group, written)
 
     @property
     def may_answer_join(self) -> bool:
@@ -215,7 +219,14 @@ class GroupMember:
         changed, self._changed = self._changed, self._threads.new_event()
         changed.set()
 
-    # What its feeds do
+    # What the rebalance does
+
+    def renew_notes(self, partitions: Sequence[TopicPartition]) -> None:
+        """Let notes of commits hold on, though the offsets were written once more to fence off former owners."""
+        try:
+            self._notes.renew_many(self.group, partitions)
+        except ZkError as error:
+            logger.warning("%s: messages of compressed sets may come again: %s", self.consumer_id, error)
 
     def await_release(self, where: TopicPartition, deadline_s: float) -> None:
         """Wait until the client no longer has a partition; one that takes longer is overdue."""
@@ -235,12 +246,13 @@ class NotOwnedError(KafkaError):
 class _Assigned(RebalanceListener):
     """Notes what was claimed, once former owners can no longer commit."""
 
-    def __init__(self, state: MemberState) -> None:
-        self._state = state
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Note them; the client is told by its next heartbeat."""
-        self._state.take(partitions)
+        self._member.state.take(partitions)
+        self._member.renew_notes(partitions)
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Do nothing: the feeds have noted it."""

@@ -28,6 +28,7 @@ class Znode(NamedTuple):
     version: int = 0
     cversion: int = 0
     owner: int = 0
+    czxid: int = 0
     mzxid: int = 0
 
     @property
@@ -95,7 +96,7 @@ class Server:
         kind, path = change.kind, change.path
         if kind == "create":
             owner = change.session_id if change.is_ephemeral else 0
-            self.tree[path] = Znode(change.data, owner=owner, mzxid=self.applied + 1)
+            self.tree[path] = Znode(change.data, owner=owner, czxid=self.applied + 1, mzxid=self.applied + 1)
             self._fire("data", path)
             self._count_child(path)
         elif kind == "set":
