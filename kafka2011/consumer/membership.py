@@ -94,10 +94,12 @@ class Membership(Generic[F]):
             except NodeHeld:
                 if self._clock.monotonic_s() >= deadline_s or self._leaving.wait(_LOOK_AGAIN_S):
                     raise
-        assert self.rebalancer.session is not None
-        retry_lease_s = self.rebalancer.session.lease.renew_interval_s / _LEASE_RETRIES
+        self.start()
+
+    def start(self) -> None:
+        """Start without being a member, which the first rebalance that ZooKeeper answers will make it."""
         self._start("rebalance", self.rebalance, self._wake, self._leaving, self._backoff_s)
-        self._start("lease", self.renew_lease, self._has_left, self._has_left, retry_lease_s)
+        self._start("lease", self.renew_lease, self._has_left, self._has_left, _LOOK_AGAIN_S)
         if self._config.autocommit_enable:
             self._start("commit", self._commit, self._leaving, self._leaving, self._backoff_s)
         if self._watch is not None:
@@ -109,9 +111,14 @@ class Membership(Generic[F]):
         return rebalancing is not None and self._threads.is_this(rebalancing)
 
     @property
+    def is_woken(self) -> bool:
+        """Whether something has changed since the last rebalance began."""
+        return self._wake.is_set()
+
+    @property
     def is_settled(self) -> bool:
         """Whether the last rebalance ended well, and nothing has changed since."""
-        return self._ended_well and not self._wake.is_set()
+        return self._ended_well and not self.is_woken
 
     def begin_leave(self) -> None:
         """Begin no further attempt at a rebalance."""
@@ -203,7 +210,8 @@ class Membership(Generic[F]):
 
     def renew_lease(self) -> float:
         """Keep the lease: ask ZooKeeper something as often as it requires."""
-        assert self.rebalancer.session is not None
+        if self.rebalancer.session is None:
+            return _LOOK_AGAIN_S
         lease = self.rebalancer.session.lease
         wait_s = lease.renew_interval_s
         asked_s = self._clock.monotonic_s()

@@ -15,7 +15,7 @@ from kafka2011.gateway.groups.greenlets import Greenlets
 from kafka2011.gateway.groups.member import GroupMember, NotOwnedError, Timeouts
 from kafka2011.gateway.protocol.errors import ErrorCode
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import NodeHeld, ZkError
+from zk.errors import ZkError
 from zk.gateway_members import GatewayMember
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Coordinator:
     # What clients ask for
 
     def join(self, group: str, joining: Joining) -> Joined:
-        """Let a client join or join again, and wait for its share. Raises ZkError."""
+        """Let a client join or join again, and wait for its share."""
         found = self._find_or_register(group, joining)
         if not isinstance(found, GroupMember):
             return found
@@ -102,12 +102,7 @@ class Coordinator:
             member.state.join(joining.owned)
             member.note_change()
             member.wanted_topics = joining.topics
-            try:
-                member.follow_wishes()
-            except NodeHeld as error:
-                logger.warning("group %s: %s", group, error)
-                self._remove(member)
-                return Joined(ErrorCode.REBALANCE_IN_PROGRESS, joining.member_id)
+            member.follow_wishes()
             member.await_share(SYSTEM_CLOCK.monotonic_s() + LONGEST_WAIT_S)
         finally:
             member.is_joining = False

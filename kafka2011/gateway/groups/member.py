@@ -28,7 +28,7 @@ from zk.sessions import SessionEvents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafka2011.consumer.group_registries import Lease
+    from kafka2011.consumer.group_registries import GroupSession, Lease
     from kafka2011.consumer.owned_partition import OwnedPartition
     from kafka2011.consumer.threads import Threads
     from zk.client import ZkClient
@@ -78,7 +78,7 @@ class GroupMember:
         self._threads = threads
         self.last_seen_s = self._clock.monotonic_s()
         self.is_joining = False  # a JoinGroup is waiting
-        self._client = client
+        self.client = client
         self._zk_connect = zk_connect
         self._on_overdue = on_overdue
         self._changed = threads.new_event()
@@ -91,10 +91,7 @@ class GroupMember:
     # What the coordinator does
 
     def follow_wishes(self) -> None:
-        """Take part for the topics that the client wants, once it has nothing left of others.
-
-        Raises ZkError, NodeHeld for a consumer id that is taken.
-        """
+        """Take part for the topics that the client wants, once it has nothing left of others."""
         with self._entering:
             if self.wanted_topics == self.topics or self.state.held or self.state.is_gone:
                 return
@@ -113,7 +110,7 @@ class GroupMember:
             }
         )
         wake = self._threads.new_event()
-        self._events = SessionEvents(self._client)
+        self._events = SessionEvents(self.client)
         self._events.wake(wake.set)
         (stream_id,) = stream_ids(self.consumer_id, 1)
         stream = _ClientStream(stream_id, self)
@@ -125,7 +122,7 @@ class GroupMember:
                 listener=_Assigned(self),
                 explicit_commits=True,
             ),
-            registries=ZkGroup(self._client, self.group, self.consumer_id),
+            registries=_Registries(self),
             committer=self._committer,
             fetchers=_NoFetchers(),
             wake=wake.set,
@@ -143,18 +140,12 @@ class GroupMember:
             threads=self._threads,
         )
         self.membership.on_settled = self.note_change
-        GatewayMemberRegistry(self._client).register(self.group, self.consumer_id, self.who)
-        try:
-            self.membership.enter(2 * self._client.session_timeout_ms / 1000)
-        except BaseException:
-            self.membership = None
-            self._events.close()
-            raise
+        self.membership.start()
 
     def _withdraw(self) -> None:
         """Take part no more, for now: give up everything, as the client has nothing."""
         self.topics = ()
-        membership, self.membership = self.membership, None
+        membership = self.membership
         if membership is None or self._events is None:
             return
         membership.begin_leave()
@@ -162,6 +153,24 @@ class GroupMember:
         membership.leave()
         self._events.close()
         membership.stop()
+        self._remove_nodes(membership.rebalancer)
+        self.membership = None
+
+    def _remove_nodes(self, rebalancer: Rebalancer[ClientFeed]) -> None:
+        """Remove what is left in ZooKeeper: the session, which others use too, goes on. Waits for ZooKeeper."""
+        session = rebalancer.session
+        while session is not None:
+            try:
+                session.release(rebalancer.claimed)
+                session.deregister(self.consumer_id)
+                GatewayMemberRegistry(self.client, session.session_id).deregister(self.group, self.consumer_id)
+            except ZkError as error:
+                if self.client.session_id not in {None, session.session_id}:
+                    return
+                logger.debug("%s: waits for ZooKeeper to leave its group: %s", self.consumer_id, error)
+                self._threads.new_event().wait(RETRY_MS / 1000)
+            else:
+                return
 
     def leave(self) -> None:
         """Leave the group, for a client that is gone."""
@@ -169,10 +178,6 @@ class GroupMember:
         self.note_change()
         with self._entering:
             self._withdraw()
-        try:
-            GatewayMemberRegistry(self._client).deregister(self.group, self.consumer_id)
-        except ZkError as error:
-            logger.debug("%s: what is said of it ends with the session: %s", self.consumer_id, error)
 
     def commit(self, commits: Mapping[TopicPartition, GroupCommit]) -> dict[TopicPartition, KafkaError | None]:
         """Commit places in logs; return the error of each partition, which may not be this member's."""
@@ -241,6 +246,24 @@ class GroupMember:
 
 class NotOwnedError(KafkaError):
     """A member commits an offset of a partition that is not its own."""
+
+
+class _Registries:
+    """The registries of a member's group; in each session it is said first which client it is."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._group = ZkGroup(member.client, member.group, member.consumer_id)
+        self._known: tuple[GroupSession, GatewayMember] | None = None
+
+    def current(self) -> GroupSession | None:
+        """Return the present session, the same object while it is the same session; None while there is none."""
+        session, member = self._group.current(), self._member
+        if session is not None and self._known != (session, member.who):
+            registry = GatewayMemberRegistry(member.client, session.session_id)
+            registry.register(member.group, member.consumer_id, member.who)
+            self._known = session, member.who
+        return session
 
 
 class _Assigned(RebalanceListener):

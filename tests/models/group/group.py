@@ -12,6 +12,7 @@ from tests.models.group.client import ModelClient
 from tests.models.group.ensemble import Change, Ensemble
 from tests.models.group.member import ModelMember
 from tests.models.group.member_of_07 import MemberOf07
+from tests.models.group.member_of_today import MemberOfToday
 from tests.models.group.referee import GROUP, OFFSETS, OWNERS, RULES, TOPIC, TOPICS, Referee
 from tests.models.group.tasks import Tasks
 from tests.support.clocks import ManualClock
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Action = tuple[str | int, ...]
 """What happens, and to whom: a member by its name, a server by its number, a partition by its two numbers."""
-Member = ModelMember | MemberOf07
+Member = ModelMember | MemberOf07 | MemberOfToday
 OF_MEMBERS = {"serve", "try", "call back"}
 """What members do by themselves."""
 _MOST_PARTITIONS = 3  # of a broker, now or later
@@ -32,8 +33,9 @@ _MOST_PARTITIONS = 3  # of a broker, now or later
 class Scenario:
     """Where a search begins, and what may happen in it, each so many times at most.
 
-    `members` says which server each is connected to; those `of_07` behave as Kafka 0.7 does, those that are `fair` say
-    that they divide fairly. `is_atomic`: what a member does is not interrupted, so that only the order of events is
+    `members` says which server each is connected to; those `of_07` behave as Kafka 0.7 does, those `of_today` are
+    clients behind gateways, of which those that `keep` give up only what they must; those that are `fair` say that they
+    divide fairly. `is_atomic`: what a member does is not interrupted, so that only the order of events is
     searched.
     """
 
@@ -41,6 +43,8 @@ class Scenario:
     events: Mapping[Action, int] = field(default_factory=dict)
     partitions: Mapping[int, int] = field(default_factory=lambda: {0: 2})
     of_07: frozenset[str] = frozenset()
+    of_today: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
     fair: frozenset[str] = frozenset()
     followers: int = 0
     messages: int = 3
@@ -189,11 +193,13 @@ class GroupModel:
         client = ModelClient(self.ensemble, self.tasks, self.scenario.members[name])
         client.delays_callbacks = self.scenario.delays_callbacks
         client.connect(client.server)
-        self.members[name] = (
-            MemberOf07(name, client, self.tasks, self.referee)
-            if name in self.scenario.of_07
-            else ModelMember(name, client, self.tasks, self.referee, self, RULE if name in self.scenario.fair else None)
-        )
+        scenario, member = self.scenario, (name, client, self.tasks, self.referee)
+        if name in scenario.of_07:
+            self.members[name] = MemberOf07(*member)
+        elif name in scenario.of_today:
+            self.members[name] = MemberOfToday(*member, keeps=name in scenario.keep)
+        else:
+            self.members[name] = ModelMember(*member, self, RULE if name in scenario.fair else None)
 
     def second(self) -> None:
         """Let a second pass: clients ping, members renew their leases, followers report, and sessions end."""
@@ -265,6 +271,8 @@ def _tree(scenario: Scenario) -> dict[str, bytes | None]:
     )
     tree |= dict.fromkeys(("/consumers", group, f"{group}/ids", f"{group}/owners", f"{group}/offsets"))
     tree |= dict.fromkeys((OWNERS.rstrip("/"), OFFSETS.rstrip("/")))
+    if scenario.of_today:
+        tree |= dict.fromkeys(("/gateway", "/gateway/members", f"/gateway/members/{GROUP}"))
     if scenario.fair:
         tree[RULES.rstrip("/")] = None
     for broker_id, count in scenario.partitions.items():

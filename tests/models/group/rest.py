@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.models.group.member_of_today import MemberOfToday
 from tests.models.group.referee import IDS, OFFSETS, OWNERS, TOPIC, Violation
 from zk.cluster import TopicPartition
 
@@ -99,7 +100,11 @@ def _check_at_rest(group: GroupModel) -> None:
     }
     if owners != group.referee.division():
         raise Violation(f"owners at rest are {owners}, not {group.referee.division()}")
-    for member in _alive(group):
+    for member in group.members.values():
+        if member.is_gone:
+            if isinstance(member, MemberOfToday):
+                member.check()
+            continue
         mine = {where for where, stream in owners.items() if stream == f"{member.name}-0"}
         if member.owned != mine:
             raise Violation(f"{member.name} believes to own {member.owned}, not {mine}")

@@ -213,6 +213,77 @@ SCENARIOS = {
             do(("lose answers", "a"), ("fall silent", "a")),
         ),
     ),
+    "a member joins one of today": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 2, ("heartbeat", "a"): 1, ("commit", "a"): 1},
+        of_today=frozenset("a"),
+        begin=joined("a", reads=1),
+    ),
+    "a client of today reads on while a member joins": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 4, ("second",): 2},
+        of_today=frozenset("a"),
+        begin=joined("a"),
+        is_atomic=True,
+    ),
+    "a client of today reads on while a gateway's session ends": Scenario(
+        {"a": 0, "b": 0},
+        {("expire", "b"): 1, ("join", "a"): 1, ("read", "b"): 3, ("second",): 2},
+        of_today=frozenset("b"),
+        begin=joined("b"),
+        is_atomic=True,
+    ),
+    "a member of today joins": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 1, ("read", "b"): 1},
+        of_today=frozenset("b"),
+        begin=joined("a", reads=1),
+    ),
+    "a member of today joins one that keeps what it can": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 2, ("heartbeat", "a"): 1},
+        of_today=frozenset("ab"),
+        keep=frozenset("a"),
+        begin=joined("a", reads=1),
+    ),
+    "a member of today is among those of 0.7": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 1, ("read", "b"): 1, ("commit", "a"): 1},
+        of_today=frozenset("a"),
+        of_07=frozenset("b"),
+        begin=joined("a", reads=1),
+    ),
+    "a client of today counts as gone": Scenario(
+        {"a": 0, "b": 0},
+        {("expel", "a"): 1, ("read", "a"): 1, ("read", "b"): 1},
+        of_today=frozenset("a"),
+        begin=joined("a", "b", reads=1),
+    ),
+    "a gateway's session ends": Scenario(
+        {"a": 0, "b": 0},
+        {("expire", "a"): 1, ("read", "a"): 1, ("read", "b"): 1, ("commit", "a"): 1, ("heartbeat", "a"): 1},
+        of_today=frozenset("a"),
+        begin=joined("a", "b", reads=1),
+    ),
+    "a member joins while a gateway's session ends": Scenario(
+        {"a": 0, "b": 0},
+        {("expire", "b"): 1, ("join", "a"): 1, ("read", "a"): 1, ("read", "b"): 2, ("commit", "b"): 1},
+        of_today=frozenset("b"),
+        begin=joined("b", reads=1),
+    ),
+    "a gateway dies": Scenario(
+        {"a": 0, "b": 0},
+        {("kill", "a"): 1, ("read", "b"): 1, ("second",): 8},
+        of_today=frozenset("a"),
+        begin=joined("a", "b", reads=1),
+    ),
+    "a client of today leaves": Scenario(
+        {"a": 0, "b": 0},
+        {("leave", "a"): 1, ("read", "b"): 1},
+        of_today=frozenset("ab"),
+        keep=frozenset("b"),
+        begin=joined("a", "b", reads=1),
+    ),
     "a member joins one of 0.7": Scenario(
         {"a": 0, "b": 0},
         {("join", "a"): 1, ("read", "b"): 1, ("commit", "b"): 1},
@@ -329,11 +400,16 @@ def anything(random: Random) -> Scenario:
         if name not in of_07 and random.random() < 0.15:
             events |= {("fall silent", name): 1, ("come back", name): random.randrange(2)}
     fair = frozenset({*names} - of_07 if random.random() < 0.7 else random.sample(names, 1)) - of_07
+    of_today = frozenset(name for name in names if name not in of_07 and random.random() < 0.3)
+    for name in of_today:
+        events |= {("heartbeat", name): 2, ("expel", name): random.randrange(2)}
     return Scenario(
         members,
         events,
         of_07=of_07,
-        fair=fair if random.random() < 0.5 else frozenset(),
+        of_today=of_today,
+        keep=frozenset(name for name in of_today if random.random() < 0.5),
+        fair=fair - of_today if random.random() < 0.5 else frozenset(),
         partitions=partitions,
         followers=followers,
         begin=joined(*names[: random.randrange(2)], reads=1),
