@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import confluent_kafka
 import pytest
 
-from kafka2011 import SimpleConsumer
+from kafka2011 import ConsumerConnector, SimpleConsumer
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.systems import kafka
 from proof.test_readers import environment
@@ -161,6 +162,65 @@ def test_get_offset_shell(cluster: LocalCluster, topic: str) -> None:
 
     wanted = {"earliest": 0, "latest": 3, str(before_ms): 0, str(between_ms): 2, str(after_ms): None}
     assert {when: offsets(cluster, topic, when).get(0) for when in wanted} == wanted
+
+
+def groups(cluster: LocalCluster, *arguments: str) -> str:
+    """Run ConsumerGroupCommand, which gives each of its requests this long."""
+    return java(cluster, "consumer.group.ConsumerGroupCommand", "--timeout", str(TIMEOUT_S * 500), *arguments)
+
+
+def described_group(cluster: LocalCluster, group: str) -> dict[int, tuple[str, str, str, str]]:
+    """Return offset, end, lag and member that ConsumerGroupCommand prints for each partition."""
+    lines = [line.split() for line in groups(cluster, "--describe", "--group", group).splitlines()]
+    return {int(words[2]): (*words[3:6], words[6]) for words in lines if words[:1] == [group]}  # type: ignore[misc]
+
+
+def reset(cluster: LocalCluster, group: str, topic: str, *to: str) -> int:
+    """Move a group in partition 0, and return the offset that is printed."""
+    text = groups(cluster, "--reset-offsets", "--execute", "--group", group, "--topic", f"{topic}:0", *to)
+    found = re.search(rf"{group}\s+{topic}\s+0\s+(\d+)", text)
+    assert found is not None, text
+    return int(found[1])
+
+
+@needs_java
+def test_consumer_groups_command(cluster: LocalCluster, topic: str) -> None:
+    """It moves a group to messages within wrappers; while a member of 0.7 lives, it shows it and moves nothing."""
+    java(cluster, "TopicCommand", "--create", "--topic", topic, "--partitions", str(PARTITIONS))
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 500}
+    producer = confluent_kafka.Producer(settings)
+    for number in range(40):
+        producer.produce(topic, b"%d" % number, partition=0, timestamp=1_700_000_000_000 + 60_000 * number)
+        if number == 19:
+            assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
+    group = f"group-{topic}"
+
+    assert reset(cluster, group, topic, "--to-earliest") == 0
+    assert group in groups(cluster, "--list").split()
+    assert reset(cluster, group, topic, "--to-offset", "7") == 7
+    assert reset(cluster, group, topic, "--shift-by", "18") == 25
+    assert described_group(cluster, group)[0] == ("25", "40", "15", "-")
+    assert reset(cluster, group, topic, "--shift-by", "-12") == 13
+    minute = "2023-11-14T22:43:20.000"  # that of message 30
+    assert reset(cluster, group, topic, "--to-datetime", minute) == 30
+    assert reset(cluster, group, topic, "--to-offset", "1000") == 40
+    assert reset(cluster, group, topic, "--to-offset", "33") == 33
+    with ConsumerConnector({"zk.connect": cluster.zk_connect, "groupid": group}) as connector:
+        [stream] = connector.create_message_streams({topic: 1})[topic]
+        assert next(stream).payload == b"20"  # the wrapper's first: members of 0.7 know no place within one
+        shown = described_group(cluster, group)
+        assert shown[0][1:] == ("40", "20", connector.consumer_id)
+        assert "Stable" in groups(cluster, "--describe", "--group", group, "--state")
+        assert connector.consumer_id in groups(cluster, "--describe", "--group", group, "--members", "--verbose")
+        refusal = groups(cluster, "--reset-offsets", "--execute", "--group", group, "--topic", topic, "--to-earliest")
+        assert "inactive" in refusal
+    assert "Empty" in groups(cluster, "--describe", "--group", group, "--state")
+    assert described_group(cluster, group)[0] == ("20", "40", "20", "-")
+    groups(cluster, "--delete-offsets", "--group", group, "--topic", topic)
+    assert described_group(cluster, group) == {}
+    groups(cluster, "--delete", "--group", group)
+    assert group not in groups(cluster, "--list").split()
 
 
 @needs_java

@@ -62,6 +62,11 @@ class ConsumerRegistry:
         """List the ids of a group's members, sorted; empty for an unknown group."""
         return self._nodes.children(paths.consumer_ids(group), watch)
 
+    def members_of_many(self, groups: Iterable[str]) -> dict[str, list[str]]:
+        """Return the ids of the members of many groups, pipelined, by group."""
+        by_path = {paths.consumer_ids(group): group for group in groups}
+        return {by_path[path]: names for path, names in self._nodes.children_of_many(by_path).items()}
+
     def subscriptions(self, group: str) -> dict[str, str]:
         """Return what each member subscribes to, by consumer id. Nodes without text are skipped, logged and counted."""
         return self.subscriptions_of(group, self.members(group))

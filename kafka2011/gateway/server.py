@@ -22,6 +22,9 @@ from kafka2011.gateway.claims import Claims
 from kafka2011.gateway.connection import GatewayConnection, GatewayTlsConnection, caller_of
 from kafka2011.gateway.groups.claims import GroupClaims
 from kafka2011.gateway.groups.coordinator import Coordinator
+from kafka2011.gateway.groups.directory import GroupDirectory
+from kafka2011.gateway.groups.offsets import GroupOffsets
+from kafka2011.gateway.groups.places import CommitPlaces
 from kafka2011.gateway.metrics import GATEWAY_METRICS, gateway_samples, obstacle
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
@@ -31,6 +34,7 @@ from kafka2011.gateway.requests.context import Gateway
 from kafka2011.gateway.topic_changes import TopicChanges
 from kafka2011.metrics.exposition import check_extra
 from zk.clock import SYSTEM_CLOCK
+from zk.commit_notes import CommitNotes
 from zk.connecting import connect
 from zk.errors import ZkError
 from zk.gateways import GatewayAddress
@@ -116,6 +120,8 @@ class GatewayServer:
             topic_changes=topic_changes,
             group_claims=group_claims,
             coordinator=coordinator,
+            group_directory=GroupDirectory(client),
+            group_offsets=GroupOffsets(catalogue, partitions, CommitPlaces(), CommitNotes(client)),
             address=address,
             counts=self.sockets.counts,
         )

@@ -22,7 +22,8 @@ from zk.gateways import GatewayAddress, PartitionList
 
 
 def gateway() -> Any:
-    return SimpleNamespace(counts=Counter(), address=GatewayAddress(3, "here", 9092, 9093))
+    address = GatewayAddress(3, "here", 9092, 9093)
+    return SimpleNamespace(counts=Counter(), address=address, group_claims=SimpleNamespace(find=lambda _group: address))
 
 
 def caller(*, is_secured: bool = False) -> Caller:

@@ -1,4 +1,7 @@
-"""Who may produce to which topics, and who may consume from them, by a file that is read again when it changes."""
+"""Who may produce to which topics, who may consume from them, and who may use which groups.
+
+A file says so, and is read again when it changes.
+"""
 
 from __future__ import annotations
 
@@ -15,43 +18,47 @@ if TYPE_CHECKING:
 
 PRODUCE = "produce"
 CONSUME = "consume"
+GROUPS = "groups"
+"""Which groups may be used. Only gateways can tell: consumers of 0.7 keep groups in ZooKeeper, and brokers see none."""
 EVERYBODY = "*"
 _REMEMBERED = 10_000
-"""So many answers are remembered: a client may ask for any topic."""
+"""So many answers are remembered: a client may ask for any topic or group."""
 
 
 class _Rule(NamedTuple):
-    topics: TopicPattern
+    names: TopicPattern
     principals: frozenset[str]
 
 
 class Access:
-    """What principals may do, as a file of TOML says: topics' names, as regular expressions, and who may.
+    """What principals may do, as a file of TOML says: names of topics or groups, as regular expressions, and who may.
 
         [produce]
         "page_views|clicks" = ["front-ends"]
         [consume]
         ".*" = ["reports", "loader"]
         "clicks" = ["*"]
+        [groups]
+        "reports-.*" = ["reports"]
 
     What no line allows is refused; "*" is everybody, also who shows no certificate. Raises ConfigError, see RulesFile.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._file = RulesFile("allow.file", path, (PRODUCE, CONSUME), rules_of, clock)
+        self._file = RulesFile("allow.file", path, (PRODUCE, CONSUME, GROUPS), rules_of, clock)
         self._answers: dict[tuple[str, str, str], bool] = {}
 
-    def may(self, principal: str, what: str, topic: str) -> bool:
-        """Say whether somebody may produce to, or consume from, a topic."""
+    def may(self, principal: str, what: str, name: str) -> bool:
+        """Say whether somebody may produce to a topic, consume from one, or use a group."""
         if self._file.has_changed():
             self._answers.clear()
-        key = principal, what, topic
+        key = principal, what, name
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             answer = self._answers[key] = any(
-                rule.topics.matches(topic) and not rule.principals.isdisjoint((principal, EVERYBODY))
+                rule.names.matches(name) and not rule.principals.isdisjoint((principal, EVERYBODY))
                 for rule in self._file.rules[what]
             )
         return answer
@@ -60,11 +67,11 @@ class Access:
 def rules_of(what: str, table: dict[str, object]) -> list[_Rule]:
     """Parse the rules in a table of the file; `what` names the table in errors."""
     rules = []
-    for topics, principals in table.items():
+    for names, principals in table.items():
         if not isinstance(principals, list) or not all(isinstance(principal, str) for principal in principals):
-            raise ValueError(f'[{what}] "{topics}" must be a list of names')
+            raise ValueError(f'[{what}] "{names}" must be a list of names')
         try:
-            rules.append(_Rule(TopicPattern(topics), frozenset(principals)))
+            rules.append(_Rule(TopicPattern(names), frozenset(principals)))
         except REGEX_ERRORS as error:
-            raise ValueError(f'[{what}] "{topics}": {error}') from error
+            raise ValueError(f'[{what}] "{names}": {error}') from error
     return rules

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.gateway.partition_log import SLACK_BYTES
-from kafka2011.gateway.partitions import await_end
+from kafka2011.gateway.partitions import CURRENT_S, await_end
 from kafka2011.gateway.records.found import Kind
 from kafka2011.message import runs
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kafka2011.gateway.recent_bytes import NumberedBytes
 
 KEPT_CHUNKS = 64
-"""How many logs' bytes are kept: a client that commits each message looks a place up in the same bytes again."""
+KEPT_BYTES = 2 * SLACK_BYTES
+"""How much of how many logs is kept: a client that commits each message looks places up in the same bytes again."""
 _TRIES = 3
 
 
@@ -37,20 +38,21 @@ class CommitPlace(NamedTuple):
 class CommitPlaces:
     """Finds places of numbers, and numbers of places, in partitions in service. Its calls may wait for a broker.
 
-    They raise BrokerConnectionError while the broker is away, and KafkaError or OSError where the log cannot be read.
+    They raise BrokerConnectionError while the broker is away or the log is not read as far as needed after `timeout_s`,
+    and KafkaError or OSError where the log cannot be read.
     """
 
     def __init__(self) -> None:
         self._looked_up: OrderedDict[PartitionLog, tuple[int, NumberedBytes]] = OrderedDict()
 
-    def place_of(self, served: Served, number: int) -> CommitPlace:
+    def place_of(self, served: Served, number: int, timeout_s: float = CURRENT_S) -> CommitPlace:
         """Return the place of a number: of its message, or of the next one where no message has this number.
 
         Below the log's start, that is the start. Raises OffsetOutOfRangeError for a number above the log's end.
         """
         log = served.log
         if number > log.index().end.number:
-            _await_end(served, lambda: log.index().end.number >= number)
+            _await_end(served, lambda: log.index().end.number >= number, timeout_s)
         for _ in range(_TRIES):
             start, end = log.index().log_start(), log.index().end
             if number > end.number:
@@ -67,7 +69,7 @@ class CommitPlaces:
                 return _place_in(chunk, number)
         raise KafkaError(f"{log.where}: the log changes while message {number} is looked for")
 
-    def number_of(self, served: Served, place: CommitPlace) -> int | None:
+    def number_of(self, served: Served, place: CommitPlace, timeout_s: float = CURRENT_S) -> int | None:
         """Return the number of the next message for a group that has come to a place; None behind the log's end.
 
         There the log is another one by now, or shorter: the group has no place in it. Between two boundaries it is the
@@ -75,7 +77,7 @@ class CommitPlaces:
         """
         log = served.log
         if place.position > log.index().end.position:
-            _await_end(served, lambda: log.index().end.position >= place.position)
+            _await_end(served, lambda: log.index().end.position >= place.position, timeout_s)
         for _ in range(_TRIES):
             if place.position > log.index().end.position:
                 return None
@@ -100,7 +102,7 @@ class CommitPlaces:
             if chunk.pieces[0].first_number <= number < chunk.end_number:
                 return chunk
         found = log.chunk_of(number, SLACK_BYTES)
-        if found is not None:
+        if found is not None and len(found.data) <= KEPT_BYTES:
             self._looked_up[log] = generation, found
             self._looked_up.move_to_end(log)
             if len(self._looked_up) > KEPT_CHUNKS:
@@ -108,8 +110,8 @@ class CommitPlaces:
         return found
 
 
-def _await_end(served: Served, is_enough: Callable[[], bool]) -> None:
-    if not await_end(served, is_enough):
+def _await_end(served: Served, is_enough: Callable[[], bool], timeout_s: float) -> None:
+    if not await_end(served, is_enough, timeout_s):
         raise BrokerConnectionError(f"{served.log.where}: where its log ends is not known now: {served.log.fault}")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafka2011.broker.security.access import CONSUME
+from kafka2011.broker.security.access import CONSUME, GROUPS
+from kafka2011.config.kinds import GROUP_NAME
 from kafka2011.gateway.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kafka2011.gateway.claims import Claims
     from kafka2011.gateway.groups.claims import GroupClaims
     from kafka2011.gateway.groups.coordinator import Coordinator
+    from kafka2011.gateway.groups.directory import GroupDirectory
+    from kafka2011.gateway.groups.offsets import GroupOffsets
     from kafka2011.gateway.partitions import Partitions, Served
     from kafka2011.gateway.topic_changes import TopicChanges
     from zk.gateways import GatewayAddress
@@ -36,6 +39,8 @@ class Gateway:
     topic_changes: TopicChanges
     group_claims: GroupClaims
     coordinator: Coordinator
+    group_directory: GroupDirectory
+    group_offsets: GroupOffsets
     address: GatewayAddress
     counts: Counter[str]
 
@@ -71,9 +76,20 @@ class Caller:
         """The address that it has connected from."""
         return self.name.rpartition(":")[0] or self.name
 
-    def may(self, what: str, topic: str) -> bool:
-        """Say whether it may produce to a topic, or consume from it."""
-        return self.may_use is None or bool(self.may_use(self.principal, what, topic))
+    def may(self, what: str, name: str) -> bool:
+        """Say whether it may produce to a topic, consume from it, or use a group."""
+        return self.may_use is None or bool(self.may_use(self.principal, what, name))
+
+
+def group_error(caller: Caller, group: str) -> ErrorCode:
+    """Say why a caller cannot use a group: its name must be one of 0.7, and the file must allow it."""
+    try:
+        is_name = GROUP_NAME.read(group) == group != ""
+    except ValueError:
+        is_name = False
+    if not is_name:
+        return ErrorCode.INVALID_GROUP_ID
+    return ErrorCode.NONE if caller.may(GROUPS, group) else ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def find_readable(gateway: Gateway, caller: Caller, topic: str, number: int) -> Served | ErrorCode:

@@ -8,7 +8,16 @@ from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
-from kafka2011.gateway.requests import administration, fetching, groups, members, metadata, offsets, producing
+from kafka2011.gateway.requests import (
+    administration,
+    fetching,
+    group_admin,
+    group_offsets,
+    members,
+    metadata,
+    offsets,
+    producing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +51,12 @@ HANDLERS: dict[Api, Handler] = {
     Api.SYNC_GROUP: members.sync_group,
     Api.HEARTBEAT: members.heartbeat,
     Api.LEAVE_GROUP: members.leave_group,
-    Api.OFFSET_COMMIT: groups.refuse_commit,
-    Api.OFFSET_FETCH: groups.offset_fetch,
+    Api.OFFSET_COMMIT: group_offsets.offset_commit,
+    Api.OFFSET_FETCH: group_offsets.offset_fetch,
+    Api.OFFSET_DELETE: group_offsets.offset_delete,
+    Api.LIST_GROUPS: group_admin.list_groups,
+    Api.DESCRIBE_GROUPS: group_admin.describe_groups,
+    Api.DELETE_GROUPS: group_admin.delete_groups,
     Api.INIT_PRODUCER_ID: producing.init_producer_id,
     Api.CREATE_TOPICS: administration.create_topics,
     Api.DELETE_TOPICS: administration.delete_topics,

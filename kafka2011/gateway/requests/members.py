@@ -6,11 +6,11 @@ import logging
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from kafka2011.config.kinds import GROUP_NAME
 from kafka2011.gateway.groups.coordinator import Joining, unique
 from kafka2011.gateway.groups.member import Timeouts
 from kafka2011.gateway.protocol.consumer_protocol import PROTOCOL_TYPE, read_subscription, write_assignment
 from kafka2011.gateway.protocol.errors import ErrorCode, MalformedRequestError
+from kafka2011.gateway.requests.context import group_error
 from kafka2011.message.topic import InvalidTopicError, validate_topic
 from zk.errors import ZkError
 
@@ -28,6 +28,10 @@ _WITH_MEMBER_ID = 4
 """From this version on a client comes again with the id that it is given, so that one that gave up leaves no member."""
 _LEADER = "the rebalance"
 """Who is called the leader: no client, so that none divides partitions."""
+_REFUSED = {
+    ErrorCode.INVALID_GROUP_ID: "a group is a name without '/' and blanks",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "no line of [groups] in allow.file says that this principal may use it",
+}
 
 
 def find_coordinator(gateway: Gateway, caller: Caller, body: Body) -> Body:
@@ -48,9 +52,9 @@ def _coordinator(gateway: Gateway, caller: Caller, group: str, *, is_transaction
     if is_transaction:
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return {**nobody, "error_code": error, "error_message": "there are no transactions here"}
-    refused = group_error(group)
+    refused = group_error(caller, group)
     if refused:
-        return {**nobody, "error_code": refused, "error_message": "a group is a name without '/' and blanks"}
+        return {**nobody, "error_code": refused, "error_message": _REFUSED[refused]}
     try:
         address = gateway.group_claims.find(group)
     except ZkError as failure:
@@ -60,15 +64,6 @@ def _coordinator(gateway: Gateway, caller: Caller, group: str, *, is_transaction
     return {"node_id": address.node_id, "host": host, "port": port}
 
 
-def group_error(group: str) -> ErrorCode:
-    """Say whether a group cannot have a name, which must be one of 0.7."""
-    try:
-        is_name = GROUP_NAME.read(group) == group != ""
-    except ValueError:
-        is_name = False
-    return ErrorCode.NONE if is_name else ErrorCode.INVALID_GROUP_ID
-
-
 def _by_coordinator(
     handle: Callable[[Gateway, Caller, Body], Body],
 ) -> Callable[[Gateway, Caller, Body], Body]:
@@ -76,7 +71,7 @@ def _by_coordinator(
 
     @wraps(handle)
     def handled(gateway: Gateway, caller: Caller, body: Body) -> Body:
-        error = coordination_error(gateway, body["group_id"])
+        error = _coordination_error(gateway, caller, body["group_id"])
         try:
             return {"error_code": error, "member_id": ""} if error else handle(gateway, caller, body)
         except ZkError as failure:
@@ -86,9 +81,9 @@ def _by_coordinator(
     return handled
 
 
-def coordination_error(gateway: Gateway, group: str) -> ErrorCode:
+def _coordination_error(gateway: Gateway, caller: Caller, group: str) -> ErrorCode:
     """Say why this gateway does not handle the requests of a group's members."""
-    error = group_error(group)
+    error = group_error(caller, group)
     if error:
         return error
     return ErrorCode.NONE if gateway.group_claims.holds(group) else ErrorCode.NOT_COORDINATOR
