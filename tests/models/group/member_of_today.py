@@ -13,7 +13,6 @@ from kafka2011.gateway.groups.member import GroupMember, Timeouts
 from kafka2011.gateway.protocol.errors import ErrorCode
 from tests.models.group.referee import GROUP, IDS, TOPIC, Violation
 from tests.models.group.tasks import TaskEvent, TaskLock
-from zk.cluster import TopicPartition
 from zk.commit_notes import GroupCommit
 from zk.errors import ZkError
 from zk.gateway_members import GatewayMember
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from tests.models.group.referee import Referee
     from tests.models.group.tasks import Tasks
     from zk.client import ZkClient
+    from zk.cluster import TopicPartition
 
 HEARTBEAT_S = 1
 _JOIN_S = 3

@@ -364,6 +364,13 @@ SCENARIOS = {
 """The scenarios of the exhaustive search, by what happens in them."""
 
 
+def _silences(random: Random, names: list[str]) -> dict[Action, int]:
+    silent = [name for name in names if random.random() < 0.15]
+    return dict.fromkeys((("fall silent", name) for name in silent), 1) | {
+        ("come back", name): random.randrange(2) for name in silent
+    }
+
+
 def anything(random: Random) -> Scenario:
     """Make a scenario of up to three members, three partitions and two brokers in which much may happen."""
     followers = random.randrange(3)
@@ -396,9 +403,7 @@ def anything(random: Random) -> Scenario:
     if random.random() < 0.1 and len(partitions) > 1:
         events |= {("partitions", 1, 0): 1, ("partitions", 1, 1): 1}
     of_07 = frozenset(random.sample(names, 1)) if random.random() < 0.25 else frozenset()
-    for name in names:
-        if name not in of_07 and random.random() < 0.15:
-            events |= {("fall silent", name): 1, ("come back", name): random.randrange(2)}
+    events |= _silences(random, [name for name in names if name not in of_07])
     fair = frozenset({*names} - of_07 if random.random() < 0.7 else random.sample(names, 1)) - of_07
     of_today = frozenset(name for name in names if name not in of_07 and random.random() < 0.3)
     for name in of_today:
