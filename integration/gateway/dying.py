@@ -18,7 +18,7 @@ from kafka2011.__main__ import main
 from kafka2011.broker.connections.answer_writer import AnswerWriter
 from kafka2011.gateway.anchors import ZkAnchors
 from kafka2011.gateway.appends import Append
-from kafka2011.gateway.links import BARRIER, BrokerLink
+from kafka2011.gateway.links import BrokerLink
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.partition_log import PartitionLog
 
@@ -29,7 +29,6 @@ POINTS = (
     "before the append",
     "within the append",
     "sent",
-    "confirmed",
     "fetched",
     "found",
     "numbered",
@@ -38,6 +37,10 @@ POINTS = (
     "stored",
 )
 """In the order in which an append passes them; what is anchored and stored is the index."""
+
+
+PRODUCE = b"\0\0"
+"""How a produce request begins, behind its size."""
 
 
 class Orders:
@@ -71,20 +74,22 @@ class Orders:
 
 def plant(orders: Orders) -> None:
     """Have the gateway's parts look for orders."""
+    send = BrokerLink.send
 
-    def confirm(link: BrokerLink, *frames: bytes) -> None:
+    def send_or_end(link: BrokerLink, *frames: bytes) -> None:
+        if not any(frame[4:6] == PRODUCE for frame in frames):
+            send(link, *frames)
+            return
         orders.reach("before the append")
         if orders.is_for("within the append"):
             data = b"".join(frames)
-            link.send(data[: len(data) // 2])
+            send(link, data[: len(data) // 2])
             orders.end()
-        link.send(*frames, BARRIER)
+        send(link, *frames)
         orders.reach("sent")
-        link.receive()
-        orders.reach("confirmed")
 
     planted: Any = BrokerLink
-    planted.confirm = confirm
+    planted.send = send_or_end
     _surround(PartitionLog, "take", orders, before="fetched", after="numbered")
     _surround(Append, "finish", orders, before="found")
     _surround(AnswerWriter, "send", orders, after="answered")

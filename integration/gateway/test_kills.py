@@ -22,7 +22,7 @@ def test_a_gateway_that_dies_between_append_and_answer_loses_and_doubles_nothing
     monkeypatch.setattr(kills, "SESSION_MS", 1000)
     monkeypatch.setattr(kills, "DOWN_S", (0.0,))
     monkeypatch.setattr(kills, "MOST_GAP_S", kills.LEAST_GAP_S)
-    faults = ["sent", "confirmed", "found"]
+    faults = ["within the append", "sent", "found"]
     account = kills.run(faults, 10**6, random.Random(1), tmp_path, f"{zookeeper.connect_string}/kills", 1)
     assert account.problems == []
     assert [account.faults[f"kill a gateway, {point}"] for point in faults] == [1, 1, 1]

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import confluent_kafka
 import pytest
 
 from integration.scraping import metrics_of
@@ -33,6 +34,8 @@ _names = count()
 
 QUEUED_BYTES = 4 * 1024 * 1024
 FRAME_BYTES = 1024 * 1024
+BROKER_MESSAGE_BYTES = FRAME_BYTES * 7 // 8
+"""Less than the gateway allows: it cannot ask a broker."""
 MOST_BYTES = 16 * 1024 * 1024
 SLACK_BYTES = 48 * 1024 * 1024
 """How much the gateway may grow in a test beside its limit: copies for a moment, and what the allocator keeps."""
@@ -139,9 +142,15 @@ def limited(zookeeper: LocalZooKeeper, tmp_path_factory: pytest.TempPathFactory)
         "zk.connect": zk_connect,
         "queued.max.bytes": str(QUEUED_BYTES),
         "max.socket.request.bytes": str(FRAME_BYTES),
+        "max.message.size": str(FRAME_BYTES),
         "metrics.port": "0",
     }
-    broker_settings = {"num.partitions": 1, "log.flush.interval": 1, "metrics.port": 0}
+    broker_settings = {
+        "num.partitions": 1,
+        "log.flush.interval": 1,
+        "metrics.port": 0,
+        "max.message.size": BROKER_MESSAGE_BYTES,
+    }
     with (
         LocalCluster(1, zk_connect=zk_connect, directory=directory, properties=broker_settings) as cluster,
         LocalGateway(directory / "gateway", settings) as gateway,
@@ -271,3 +280,23 @@ def test_all_who_wait_at_an_end_share_one_fetch(limited: Limited, topic: str) ->
     metrics = limited.broker_metrics()
     assert metrics["kafka2011_broker_connections",] == connections
     assert metrics["kafka2011_broker_parked_total",] - parked <= MOST_PARKED
+
+
+def test_a_record_that_only_the_broker_refuses_is_answered_as_too_large(limited: Limited, topic: str) -> None:
+    """0.7 does not say so: it takes nothing more from the connection."""
+    invalid = limited.metrics()["kafka2011_gateway_invalid_batches_total",]
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": f"{limited.gateway.host}:{limited.gateway.port}", "message.max.bytes": FRAME_BYTES}
+    )
+    told: dict[int, int | None] = {}
+
+    def note(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        told[len(message.value() or b"")] = None if error is None else error.code()
+
+    for size in (10, BROKER_MESSAGE_BYTES + 1000, 20):
+        producer.produce(topic, bytes(size), on_delivery=note)
+        producer.flush(TIMEOUT_S)
+    refused = confluent_kafka.KafkaError.MSG_SIZE_TOO_LARGE
+    assert told == {10: None, BROKER_MESSAGE_BYTES + 1000: refused, 20: None}
+    assert limited.metrics()["kafka2011_gateway_invalid_batches_total",] == invalid + 1
+    assert b"its max.message.size is below the gateway's" in limited.gateway.output()

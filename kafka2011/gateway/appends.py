@@ -1,7 +1,8 @@
-"""Appends what today's clients send to one partition, in rounds: sent, confirmed, readable, and then answered.
+"""Appends what today's clients send to one partition: sent, readable, and then answered.
 
 Each stored set has a mark, and is looked for behind the old end of the log: other producers append there too, so no
-number is ever guessed. A set whose fate is unknown is sent again as it was: of two with one mark the first counts.
+number is ever guessed. What comes meanwhile is sent behind it on the same connection, without waiting. A set whose fate
+is unknown is sent again as it was: of two with one mark the first counts.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.wire.protocol import produce_frame, topic_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from kafka2011.gateway.links import BrokerLinks
+    from kafka2011.gateway.links import BrokerLink, BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Numbered
     from kafka2011.gateway.numbering.producers import SequenceVerdict
     from kafka2011.gateway.partition_log import PartitionLog
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROUND_BYTES = 4 * 1024 * 1024
-ROUND_SETS = MOST_MARKS // 2
-"""A round may have to be sent again, and the marks of the first copy must still be known when the second one comes."""
+MOST_BYTES = 4 * 1024 * 1024
+MOST_SETS = MOST_MARKS // 2
+"""How many sets of a partition are under way at most: they may have to be sent again, and the marks of the first copies
+must still be known when the second ones come."""
 RETRY_S = 0.2
 _REFUSALS = {
     SequenceAnswer.OUT_OF_ORDER: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -59,6 +61,13 @@ class Append:
     is_acknowledged: bool = True
     error: ErrorCode = ErrorCode.NONE
     first_number: int = -1
+    deadline_s: float = 0.0
+    """Until when it must be readable, once it has begun."""
+    is_in_flight: bool = False
+    """Whether the partition's producers know it as being appended."""
+    is_sent: bool = False
+    refused_on: int = -1
+    """The connection to the tail that was open when the broker refused it alone; -1 if it did not."""
     is_partial: bool = False
     is_repeated: bool = False
     """Whether the log held some of it already, sent by another gateway or before a kill."""
@@ -78,6 +87,11 @@ class Append:
     def needs_number(self) -> bool:
         """Whether it must be found in the log."""
         return self.batch is not None or (self.is_acknowledged and all(origin is not None for _, origin in self.sets))
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether the broker has to confirm it, as it will not be found: plain sets have no marks."""
+        return self.is_acknowledged and any(origin is None for _, origin in self.sets)
 
     @property
     def missing(self) -> list[tuple[bytes, Origin | None]]:
@@ -125,53 +139,89 @@ class Appender:
         self._timeout_s = timeout_s
         self._topic = topic_field(log.where.topic)
         self._waiting: deque[Append] = deque()
+        self._begun: list[Append] = []  # and not ended, in the order in which they are sent
         self._awaited: dict[bytes, Append] = {}
-        self._in_flight: list[Append] = []
+        self._moved = Event()  # something has come, or was found
+        self._has_failed = False  # the connection on which something was sent
         self._is_running = False
         log.on_pieces = self._note
 
     def append(self, append: Append) -> None:
         """Begin to append; its `done` is set at the end."""
         self._waiting.append(append)
+        self._moved.set()
         if not self._is_running:
             self._is_running = True
             gevent.spawn(self._run)
 
     def _run(self) -> None:
         try:
-            while self._waiting:
-                self._round()
+            while self._waiting or self._begun:
+                self._pass()
         finally:
             self._is_running = False
 
-    def _round(self) -> None:
-        begun: list[Append] = []
-        appends: list[Append] = []
-        self._settle()
+    def _pass(self) -> None:
+        """Append what waits; what was begun and was not found is sent again."""
         try:
-            for append in self._next():
-                begun.append(append)
-                if self._begin(append):
-                    appends.append(append)
-            self._complete(appends)
+            if any(append.needs_number for append in (*self._begun, *self._waiting)):
+                self._settle()
+            self._stream()
+            self._has_failed = False
+        except BrokerConnectionError as error:
+            logger.info("%s: sends are tried again: %s", self._log.where, error)
+            self._has_failed = True
+            gevent.sleep(RETRY_S)
         except Exception:
             logger.exception("an append to %s failed", self._log.where)
-        finally:
-            for append in begun:
-                self._end(append)
+            self._begun += self._waiting
+            self._waiting.clear()
+            self._give_up(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _next(self) -> Iterator[Append]:
-        """Take those that wait and fit into one round."""
-        size = sets = 0
+    def _stream(self) -> None:
+        """Send on one connection what waits and what comes meanwhile, until nothing is under way.
+
+        Raises BrokerConnectionError if the connection is lost: nobody knows what the broker has kept.
+        """
+        with self._links.link() as link:
+            unsent, send = [*self._begun], self._send_alone if self._has_failed else self._send
+            unsent += self._begin_waiting()
+            while True:
+                self._moved.clear()
+                if not self._may_go_on():
+                    return
+                if unsent:
+                    send(link, unsent)
+                    unsent, send = [], self._send
+                self._end_done()
+                if not self._begun:
+                    return
+                self._tail.want(self._log)
+                if not self._moved.wait(RETRY_S):
+                    link.confirm()  # which fails if the broker has crashed, or has refused something
+                if self._log.is_current:
+                    unsent += self._begin_waiting()
+
+    def _begin_waiting(self) -> list[Append]:
+        """Begin with those that wait and may be under way with the others; return those that have to be sent."""
+        self._end_done()
+        size, sets = sum(each.size for each in self._begun), sum(len(each.sets) for each in self._begun)
+        unsent: list[Append] = []
         while self._waiting:
             append = self._waiting[0]
             size, sets = size + append.size, sets + len(append.sets)
-            if size > append.size and (size > ROUND_BYTES or sets > ROUND_SETS):
-                return
-            yield self._waiting.popleft()
+            if self._begun and (size > MOST_BYTES or sets > MOST_SETS):
+                break
+            self._begun.append(self._waiting.popleft())
+            if self._begin(append):
+                unsent.append(append)
+            else:
+                self._begun.remove(append)
+        return unsent
 
     def _begin(self, append: Append) -> bool:
         """Say whether it has to be appended; answer it if not."""
+        append.deadline_s = time.monotonic() + self._timeout_s
         try:
             states = self._log.index().producers
         except (KafkaError, OSError) as error:
@@ -186,7 +236,7 @@ class Appender:
             return False
         if append.batch is not None:
             states.begin(append.batch)
-            self._in_flight.append(append)
+            append.is_in_flight = True
         for _, origin in append.sets:
             if origin is not None:
                 self._awaited[origin.mark] = append
@@ -195,8 +245,11 @@ class Appender:
     def _is_new(self, append: Append, verdict: SequenceVerdict, batch: Origin) -> bool:
         """Say whether a batch of an idempotent producer has to be appended, or the rest of it; answer it if not."""
         if verdict.answer is SequenceAnswer.IN_FLIGHT:
-            first = next(other for other in self._in_flight if other.batch is not None and other.batch[:3] == batch[:3])
+            in_flight = (each for each in self._begun if each.is_in_flight and each.batch is not None)
+            first = next(each for each in in_flight if each.batch is not None and each.batch[:3] == batch[:3])
             first.repeats.append(append)
+            if first.done.is_set():
+                append.finish(first.error, first.first_number)
         elif verdict.answer is SequenceAnswer.REPEAT:
             append.finish(first_number=verdict.first_number)
         elif verdict.answer is not SequenceAnswer.APPEND:
@@ -211,57 +264,65 @@ class Appender:
                 append.finish(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return not append.done.is_set() and verdict.answer is SequenceAnswer.APPEND
 
-    def _complete(self, appends: list[Append]) -> None:
-        """Send what is to be appended, and wait until all of it is readable, or its time is over."""
-        deadline_s = time.monotonic() + self._timeout_s
-        lost = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        while unfinished := [append for append in appends if not append.done.is_set()]:
-            self._settle()
-            if not self._holds():
-                for append in unfinished:
-                    append.finish(lost)
-                return
-            if time.monotonic() >= deadline_s:
-                logger.warning("%s: %d sends could not be confirmed in time", self._log.where, len(unfinished))
-                for append in unfinished:
-                    append.finish(ErrorCode.REQUEST_TIMED_OUT)
-                return
-            connections = self._tail.connections
-            lost = ErrorCode.REQUEST_TIMED_OUT  # from here on it may be stored, and clients must not think otherwise
-            try:
-                self._send(unfinished)
-            except BrokerConnectionError as error:
-                logger.info("%s: sends are tried again: %s", self._log.where, error)
-                gevent.sleep(RETRY_S)
-            else:
-                self._await(unfinished, connections, deadline_s)
+    def _may_go_on(self) -> bool:
+        """Say whether what is under way may be sent and waited for; answer all of it if not."""
+        if not self._holds():
+            self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return False
+        if self._begun and self._begun[0].deadline_s <= time.monotonic():
+            logger.warning("%s: %d sends could not be confirmed in time", self._log.where, len(self._begun))
+            self._give_up(ErrorCode.REQUEST_TIMED_OUT)
+            return False
+        return True
 
-    def _send(self, appends: list[Append]) -> None:
-        frames = [
-            produce_frame(self._topic, self._log.where.partition, b"".join(data for data, _ in append.missing))
-            for append in appends
-        ]
-        with self._links.link() as link:
-            if any(append.is_acknowledged for append in appends):
-                link.confirm(*frames)
-            else:
-                link.send(*frames)
+    def _give_up(self, error: ErrorCode) -> None:
+        """Answer all that is under way. What was sent may be stored, and clients must not think otherwise."""
+        for append in self._begun:
+            append.finish(ErrorCode.REQUEST_TIMED_OUT if append.is_sent else error)
+        self._end_done()
+
+    def _send(self, link: BrokerLink, appends: list[Append]) -> None:
+        frames = [self._frame(append) for append in appends]
+        if any(append.needs_confirmation for append in appends):
+            link.confirm(*frames)
+        else:
+            link.send(*frames)
+        self._finish_sent(appends)
+
+    def _send_alone(self, link: BrokerLink, appends: list[Append]) -> None:
+        """Send one by one, to see whether the broker refuses one of them for its size: 0.7 does not say why.
+
+        It counts as refused if that happens twice, each time right after an empty set was taken, while the connection
+        to the tail stays: so the broker has not crashed, and takes other sets for this partition.
+        """
+        for append in appends:
+            link.confirm(produce_frame(self._topic, self._log.where.partition, b""))
+            connections, frame = self._tail.connections, self._frame(append)
+            try:
+                link.confirm(frame)
+            except BrokerConnectionError:
+                if append.refused_on == self._tail.connections:
+                    self._refuse(append)
+                append.refused_on = connections
+                raise
+            self._finish_sent([append])
+
+    def _refuse(self, append: Append) -> None:
+        size = max(len(data) for data, _ in append.sets)
+        append.text = f"the broker refuses a message of {size} bytes: its max.message.size is below the gateway's"
+        logger.warning("%s: %s", self._log.where, append.text)
+        append.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    def _frame(self, append: Append) -> bytes:
+        append.is_sent = True
+        return produce_frame(self._topic, self._log.where.partition, b"".join(data for data, _ in append.missing))
+
+    @staticmethod
+    def _finish_sent(appends: list[Append]) -> None:
+        """Answer those that will not be found: nobody waits for them, or they have no marks."""
         for append in appends:
             if not append.is_acknowledged or any(origin is None for _, origin in append.sets):
                 append.finish()
-
-    def _await(self, appends: list[Append], connections: int, deadline_s: float) -> None:
-        """Wait until all sets were found, unless the broker was lost meanwhile: then nobody knows what it has kept.
-
-        It was lost if the connection that reads the end of the log is another one by then.
-        """
-        for append in appends:
-            while not append.done.is_set() and self._tail.connections == connections and self._holds():
-                left_s = deadline_s - time.monotonic()
-                if left_s <= 0:
-                    return
-                self._tail.want(self._log)
-                append.done.wait(min(left_s, RETRY_S))
 
     def _settle(self) -> None:
         """Let the end of the log be read: what is there is not sent again, and what comes will be found."""
@@ -292,14 +353,18 @@ class Appender:
             states.end(append.batch)
             error = _REFUSALS.get(states.check(append.batch).answer, error)
         append.finish(error, append.base)
+        self._moved.set()
 
-    def _end(self, append: Append) -> None:
-        append.finish(ErrorCode.UNKNOWN_SERVER_ERROR)
+    def _end_done(self) -> None:
+        """End those that are answered."""
+        done = [append for append in self._begun if append.done.is_set()]
+        if not done:
+            return
+        self._begun = [append for append in self._begun if not append.done.is_set()]
         index = self._log.known_index
-        if append in self._in_flight and append.batch is not None:
-            self._in_flight.remove(append)
-            if index is not None:
+        for append in done:
+            if append.is_in_flight and append.batch is not None and index is not None:
                 index.producers.end(append.batch)
-        for _, origin in append.sets:
-            if origin is not None:
-                self._awaited.pop(origin.mark, None)
+            for _, origin in append.sets:
+                if origin is not None:
+                    self._awaited.pop(origin.mark, None)

@@ -10,6 +10,7 @@ from gevent.queue import Queue
 from kafka2011.broker.connections.client_connection import RECEIVE_BYTES, Connection
 from kafka2011.broker.connections.tls import TlsConnection
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
+from kafka2011.broker.memory.small_share import FREE_BYTES
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.gateway.requests.context import Caller
 from kafka2011.gateway.requests.dispatch import begin, is_produce
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
     from kafka2011.gateway.requests.context import Gateway
     from kafka2011.gateway.requests.dispatch import Answer, Parts
 
-LEAST_QUOTA_BYTES = 1024
-"""Smaller answers hold no records to speak of, and are not counted."""
-UNDER_WAY = 5
-"""How many requests of a client may be under way; idempotent producers send no more at once."""
+    Answers = Queue[tuple[Answer, "_Held | int"] | None]
+
+UNDER_WAY = 250
+"""How many requests of a client may be under way. Idempotent producers send five at most, others as many as they like;
+all that come while the disk is written share the next write."""
+JOINED_BYTES = 1024
+"""Answers up to this size are sent together, if several are there. They hold no records, and no quota counts them."""
+MOST_JOINED_BYTES = 16 * JOINED_BYTES
 SENT_BYTES = 256 * 1024
 """A client that has taken this many bytes of an answer counts as alive; that part of the answer is held no more."""
 MOST_SHARE = 8
@@ -41,7 +46,7 @@ class _Serving:
     def serve(self: Any, served: tuple[Gateway, Caller], max_frame_bytes: int) -> None:
         """Handle requests until the client ends the connection. Raises KafkaError for what is refused."""
         reader = FrameReader(max_frame_bytes)
-        answers: Queue[tuple[Answer, _Held] | None] = Queue(UNDER_WAY)
+        answers: Answers = Queue(UNDER_WAY)
         account = _Account(self)
         served[1].reserve = account.answer.reserve
         writer = gevent.spawn(account.write, answers)
@@ -77,7 +82,7 @@ class _Serving:
 
     def await_quota(self: Any, size: int) -> bool:
         """Wait until an answer of this size may be sent; False if the client goes meanwhile."""
-        if self.quota is None or size < LEAST_QUOTA_BYTES:
+        if self.quota is None or size <= JOINED_BYTES:
             return True
         toll = self.quota.fetch((size,))
         return toll is None or bool(self._sit_out(self.quota, toll))
@@ -118,40 +123,89 @@ class _Account:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._requests: set[_Held] = set()
+        self._small: SmallClaim = connection.new_small_claim()
+        self._small_bytes = 0
+        self._joined: Parts = []
+        self._joined_bytes = 0
         self.answer = _Held(connection)
         self.failure: Exception | None = None
 
-    def hold(self, size: int) -> _Held:
-        """Hold a request of this size; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
+    def hold(self, size: int) -> _Held | int:
+        """Hold a request of this size; waits while the gateway's memory is exhausted. Raises MemoryRefusedError.
+
+        Small ones are held together.
+        """
+        if self._small_bytes + size <= FREE_BYTES:
+            self._small_bytes += size
+            if not self._small.hold(self._small_bytes):
+                return size
+            self._end(size)
         held = _Held(self._connection)
         self._requests.add(held)
         held.resize(size)
         return held
 
-    def write(self, answers: Queue[tuple[Answer, _Held] | None]) -> None:
+    def write(self, answers: Answers) -> None:
         """Send answers in order until None comes. After a failure nothing more is sent."""
-        while (item := answers.get()) is not None:
+        while (item := self._next(answers)) is not None:
             answer, request = item
             try:
                 if self.failure is None:
-                    parts = answer()
+                    parts = answer(self.flush)
                     self._end(request)
                     if parts is not None:
-                        self._send(parts)
+                        self._add(parts)
                     self.answer.resize(0)
             except Exception as error:  # noqa: BLE001 - whoever reads raises it
-                self.failure = error
-                self._connection.stop_both()
+                self._fail(error)
+        self._flush_last()
+
+    def _next(self, answers: Answers) -> tuple[Answer, _Held | int] | None:
+        if answers.empty():
+            self._flush_last()
+        return answers.get()
+
+    def _flush_last(self) -> None:
+        try:
+            if self.failure is None:
+                self.flush()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        self._connection.stop_both()
 
     def close(self) -> None:
         """Give everything back."""
         for request in [*self._requests]:
             self._end(request)
+        self._end(self._small_bytes)
         self.answer.resize(0)
 
-    def _end(self, request: _Held) -> None:
-        self._requests.discard(request)
-        request.resize(0)
+    def _end(self, request: _Held | int) -> None:
+        if isinstance(request, int):
+            self._small_bytes -= request
+            self._small.hold(self._small_bytes)
+        else:
+            self._requests.discard(request)
+            request.resize(0)
+
+    def _add(self, parts: Parts) -> None:
+        size = sum(map(len, parts))
+        if size > JOINED_BYTES or self._joined_bytes > MOST_JOINED_BYTES:
+            self.flush()
+        if size > JOINED_BYTES:
+            self._send(parts)
+            return
+        self._joined += parts
+        self._joined_bytes += size
+
+    def flush(self) -> None:
+        """Send the small answers that are there, before something waits."""
+        if self._joined:
+            parts, self._joined, self._joined_bytes = self._joined, [], 0
+            self._connection.writer.send((b"".join(parts),))
 
     def _send(self, parts: Parts) -> None:
         size = sum(map(len, parts))

@@ -52,6 +52,7 @@ class BrokerLink:
         self.broker = broker
         self._timeout_s = timeout_s
         self._socket: Any = None
+        self._received = b""  # and not taken yet
 
     @property
     def is_open(self) -> bool:
@@ -70,10 +71,14 @@ class BrokerLink:
         with self._failing_within(self._timeout_s + wait_s):
             if self._socket is None:
                 raise OSError("the connection was closed")
-            (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
+            self._receive(_SIZE.size)
+            (size,) = _SIZE.unpack_from(self._received)
             if not 0 < size <= MAX_RESPONSE_BYTES:
                 raise OSError(f"it claims an answer of {size} bytes")
-            return self._exactly(size)
+            end = _SIZE.size + size
+            self._receive(end)
+            answer, self._received = self._received[_SIZE.size : end], self._received[end:]
+            return answer
 
     def confirm(self, *frames: bytes) -> None:
         """Send produces, and wait until the broker has appended them all."""
@@ -102,7 +107,7 @@ class BrokerLink:
 
     def close(self) -> None:
         """Close the connection; the next request opens another one."""
-        opened, self._socket = self._socket, None
+        opened, self._socket, self._received = self._socket, None, b""
         if opened is not None:
             opened.close()
 
@@ -128,15 +133,17 @@ class BrokerLink:
             raise
         return opened
 
-    def _exactly(self, size: int) -> bytes:
-        parts = []
-        while size:
-            part = self._socket.recv(min(size, _RECEIVE_BYTES))
+    def _receive(self, size: int) -> None:
+        """Have at least `size` bytes that were received and not taken."""
+        parts = [self._received]
+        missing = size - len(self._received)
+        while missing > 0:
+            part = self._socket.recv(_RECEIVE_BYTES)
             if not part:
-                raise OSError(f"it ended {size} bytes before an answer did")
+                raise OSError(f"it ended {missing} bytes before an answer did")
             parts.append(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            missing -= len(part)
+        self._received = b"".join(parts)
 
     @contextmanager
     def _failing_within(self, timeout_s: float) -> Iterator[None]:

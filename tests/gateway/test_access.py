@@ -111,7 +111,7 @@ def told(gateway: Any, access: Access, principal: str, api: Api, topic: str) -> 
     body = REQUESTS[api](topic)
     if api is not Api.PRODUCE:
         return errors_in(HANDLERS[api](gateway, caller, body))
-    answer = begin_produce(gateway, caller, body)()
+    answer = begin_produce(gateway, caller, body)(lambda: None)
     assert answer is not None
     return errors_in(answer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from kafka2011.errors import BrokerConnectionError, LogError
 from kafka2011.gateway import appends
 from kafka2011.gateway.appends import Append, Appender
+from kafka2011.gateway.numbering import senders
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
 from kafka2011.gateway.protocol.errors import ErrorCode
@@ -28,7 +30,7 @@ from tests.support.record_batches import Record, batch_of, read_batch
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka2011.gateway.numbering.stores import AnchorState
 
@@ -96,6 +98,13 @@ def batches_in(records: bytes) -> Iterator[bytes]:
         size = 12 + int.from_bytes(records[8:12], "big")
         yield records[:size]
         records = records[size:]
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    ends_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < ends_s, "not in time"
+        gevent.sleep(0.001)
 
 
 def told(append: Append) -> tuple[ErrorCode, int]:
@@ -297,23 +306,91 @@ def test_nothing_is_appended_before_the_end_of_the_log_is_known(
 
 
 def test_however_many_are_sent_again_they_count_once(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, confirm = partition.broker, LinkInMemory.confirm
+    broker, send = partition.broker, LinkInMemory.send
     broker.is_flushing = False
     lost: list[int] = []
 
-    def confirm_and_lose(link: LinkInMemory, *frames: bytes) -> None:
-        confirm(link, *frames)
+    def send_and_lose(link: LinkInMemory, *frames: bytes) -> None:
+        appends = len(broker.appends)
+        send(link, *frames)
         if len(broker.appends) >= 400 and not lost:
             lost.append(len(frames))
             raise BrokerConnectionError("the connection was lost after the append")
-        broker.flush()
+        if len(broker.appends) > appends:
+            broker.flush()
 
-    monkeypatch.setattr(LinkInMemory, "confirm", confirm_and_lose)
+    monkeypatch.setattr(LinkInMemory, "send", send_and_lose)
+    monkeypatch.setattr(senders, "MOST_MARKS", 256)
+    monkeypatch.setattr(appends, "MOST_SETS", 128)
     made = [partition.send(b"%d" % number) for number in range(400)]
     assert [told(append)[0] for append in made] == [ErrorCode.NONE] * 400
     assert lost
     assert partition.sent(b"last")[0] is ErrorCode.NONE
     assert list(partition.values().values()) == [*(b"%d" % number for number in range(400)), b"last"]
+
+
+def test_what_comes_while_others_are_not_readable_yet_is_sent_at_once(partition: Partition) -> None:
+    partition.broker.is_flushing = False
+    first = partition.send(b"one", producer=(9, 0, 0))
+    eventually(lambda: partition.broker.appends)
+    second = partition.send(b"two", producer=(9, 0, 1))
+    eventually(lambda: partition.broker.appends[1:])
+    assert not first.done.is_set()
+
+    partition.broker.is_flushing = True
+    partition.broker.flush()
+    assert [told(first), told(second)] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
+
+
+def test_a_repeat_of_what_is_under_way_is_not_sent(partition: Partition) -> None:
+    """Not even after the connection was lost."""
+    partition.broker.is_flushing = False
+    appends = [partition.send(b"one", producer=(9, 0, 0)) for _ in range(2)]
+    while not partition.broker.appends:
+        gevent.sleep(0)
+    partition.broker.is_flushing = True
+    partition.broker.crash()
+    assert [told(append) for append in appends] == [(ErrorCode.NONE, 0)] * 2
+    assert len(partition.broker.appends) == 2  # the first one was lost
+
+
+def test_a_set_that_is_too_large_for_the_broker_alone_is_refused(partition: Partition) -> None:
+    partition.broker.max_bytes = 1000
+    large = partition.send(b"x" * 2000, producer=(9, 0, 0))
+    small = partition.send(b"one", producer=(10, 0, 0))
+    assert told(large) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+    assert "max.message.size" in large.text
+    assert told(small) == (ErrorCode.NONE, 0)
+    assert list(partition.values().values()) == [b"one"]
+
+
+def test_what_fails_with_the_broker_counts_as_no_refusal(partition: Partition) -> None:
+    """The connection to the tail is another one each time."""
+    crashes = 4
+
+    def crash() -> None:
+        nonlocal crashes
+        crashes -= 1
+        if crashes >= 0:
+            partition.broker.crash()
+            raise BrokerConnectionError("the broker has crashed")
+
+    partition.broker.is_flushing = False
+    partition.broker.after_append = crash
+    append = partition.send(b"one")
+    eventually(lambda: crashes < 0)
+    partition.broker.is_flushing = True
+    partition.broker.flush()
+    assert told(append) == (ErrorCode.NONE, 0)
+
+
+def test_what_nobody_waits_for_is_sent_without_a_look_at_the_log(partition: Partition) -> None:
+    partition.tail.stop()
+    append = Append([(bytes(MessageSet([b"one"])), None)], is_acknowledged=False)
+    partition.appender.append(append)
+    assert told(append) == (ErrorCode.NONE, -1)
+    assert len(partition.broker.appends) == 1
+    assert not partition.log.wanted_until_s
 
 
 def test_an_index_over_which_another_gateway_has_written_is_opened_again(

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import gevent
 import pytest
 from gevent import socket
+from gevent.event import Event
 
+from kafka2011.broker.connections.answer_writer import AnswerWriter
 from kafka2011.broker.connections.page_reads import PageReads
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.connection import SHORT_BYTES, GatewayConnection
+from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.requests import dispatch
 from kafka2011.gateway.requests.context import Caller
@@ -32,6 +35,9 @@ DEADLINE_S = 5.0
 VERSIONS = struct.pack(">ihhih", 10, Api.API_VERSIONS, 0, 1, -1)
 HALF = struct.pack(">i", FRAME_BYTES) + bytes(60_000)
 DESCRIBE = struct.pack(">ihhihbbb", 13, Api.DESCRIBE_CLUSTER, 0, 1, -1, 0, 0, 0)
+PRODUCE_BODY = struct.pack(">hhiih5siii", -1, 1, 1000, 1, 5, b"views", 1, 0, 0)
+PRODUCE = struct.pack(">ihhih", 10 + len(PRODUCE_BODY), Api.PRODUCE, 3, 1, -1) + PRODUCE_BODY
+"""For one partition, which has no leader."""
 
 
 class Clients:
@@ -57,7 +63,8 @@ class Clients:
         connection = GatewayConnection(accepted, f"{len(self._ends)}", self.memory, Counter(), None, PageReads())
         caller = Caller("anonymous", connection.name, False, None)
         self.callers.append(caller)
-        gateway = SimpleNamespace(counts=Counter())
+        partitions = SimpleNamespace(find=lambda *_: ErrorCode.LEADER_NOT_AVAILABLE)
+        gateway = SimpleNamespace(counts=Counter(), partitions=partitions)
         self._servers.append(gevent.spawn(self._serve, connection, (gateway, caller)))
         self._ends.append(client)
         client.sendall(sent)
@@ -159,3 +166,37 @@ def test_what_waits_for_memory_is_counted_once(clients: Clients) -> None:
     assert client.recv(1000)
     assert is_answered(client)
     assert clients.held_bytes == 0
+
+
+def test_small_answers_that_are_there_are_sent_together(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = clients.add(PRODUCE)
+    size = len(client.recv(MEMORY_BYTES))
+    sent: list[int] = []
+    send = AnswerWriter.send
+
+    def note(writer: AnswerWriter, parts: tuple[bytes, ...]) -> None:
+        sent.append(sum(map(len, parts)))
+        send(writer, parts)
+
+    monkeypatch.setattr(AnswerWriter, "send", note)
+    client.sendall(5 * PRODUCE)
+    received = 0
+    while received < 5 * size:
+        received += len(client.recv(MEMORY_BYTES))
+    assert sum(sent) == 5 * size
+    assert len(sent) < 5
+
+
+def test_an_answer_does_not_wait_for_the_next_one(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_answer = Event()
+
+    def wait(*_: object) -> dict[str, Any]:
+        assert may_answer.wait(DEADLINE_S)
+        return {}
+
+    monkeypatch.setitem(dispatch.HANDLERS, Api.DESCRIBE_CLUSTER, wait)
+    client = clients.add(PRODUCE + DESCRIBE)
+    assert client.recv(MEMORY_BYTES)
+    assert not may_answer.is_set()
+    may_answer.set()
+    assert client.recv(MEMORY_BYTES)

@@ -35,7 +35,7 @@ def frame(api: int, version: int, body: bytes = b"", correlation_id: int = 7) ->
 
 
 def answer(request: bytes) -> bytes:
-    parts = begin(gateway(), caller(), request)()
+    parts = begin(gateway(), caller(), request)(lambda: None)
     assert parts is not None
     return b"".join(map(bytes, parts))
 
@@ -94,7 +94,9 @@ def test_producer_ids_are_random_and_an_epoch_is_raised() -> None:
 def test_clients_over_tls_are_sent_to_the_port_with_tls() -> None:
     here = gateway()
     for is_secured, port in ((False, 9092), (True, 9093)):
-        parts = begin(_with_address(here), caller(is_secured=is_secured), frame(Api.FIND_COORDINATOR, 0, b"\0\1g"))()
+        parts = begin(_with_address(here), caller(is_secured=is_secured), frame(Api.FIND_COORDINATOR, 0, b"\0\1g"))(
+            lambda: None
+        )
         assert parts is not None
         assert b"".join(map(bytes, parts)).endswith(b"\0\4here" + struct.pack(">i", port))
 
@@ -104,7 +106,7 @@ def test_the_cluster_is_described_for_java() -> None:
     here = _with_address(gateway())
     here.catalogue = SimpleNamespace(brokers={1: None}, cluster_id="c")
     here.claims = SimpleNamespace(leader=lambda broker_id: here.address)
-    parts = begin(here, caller(), frame(Api.DESCRIBE_CLUSTER, 0, b"\0\0\0"))()
+    parts = begin(here, caller(), frame(Api.DESCRIBE_CLUSTER, 0, b"\0\0\0"))(lambda: None)
     assert parts is not None
     broker = struct.pack(">i", 3) + b"\5here" + struct.pack(">i", 9092) + b"\0\0"
     assert b"\2c" + struct.pack(">i", 3) + b"\2" + broker in b"".join(map(bytes, parts))
@@ -132,7 +134,7 @@ def created(here: Any, settings: bytes) -> bytes:
     topic = b"\2t" + struct.pack(">ih", 1, 1) + b"\1" + settings + b"\0"
     parts = begin(
         here, caller(), frame(Api.CREATE_TOPICS, 5, b"\0\2" + topic + struct.pack(">i?", 1000, False) + b"\0")
-    )()
+    )(lambda: None)
     assert parts is not None
     return b"".join(map(bytes, parts))
 

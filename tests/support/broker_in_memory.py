@@ -29,7 +29,8 @@ ANSWER_S = 5.0
 class BrokerInMemory:
     """Holds a log, and makes links to it. It stands in for `BrokerLinks`.
 
-    `after_append` is called after each append, and may raise BrokerConnectionError.
+    `after_append` is called after each append, and may raise BrokerConnectionError. A set above `max_bytes` is dropped,
+    and the connection ends when it is to be confirmed.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class BrokerInMemory:
         self.data = b""
         self.appends: list[bytes] = []
         self.is_flushing = True
+        self.max_bytes = 1 << 30
         self.unflushed = b""
         self.links: list[LinkInMemory] = []
         self.after_append: Callable[[], None] = lambda: None
@@ -94,6 +96,7 @@ class LinkInMemory:
         self._requests: list[MultiFetchRequest] = []
         self._has_more = Event()
         self._has_failed = False
+        self._has_dropped = False
         self.is_open = False
 
     def fail(self) -> None:
@@ -110,12 +113,13 @@ class LinkInMemory:
         for frame in frames:
             self._check()
             request = decode_request(frame[4:])
-            if isinstance(request, ProduceRequest):
+            if isinstance(request, ProduceRequest) and len(request.messages) > self._memory.max_bytes:
+                self._has_dropped = True
+            elif isinstance(request, ProduceRequest) and request.messages:
                 self._memory.appends.append(bytes(request.messages))
                 self._memory.append(bytes(request.messages))
                 self._memory.after_append()
-            else:
-                assert isinstance(request, MultiFetchRequest)
+            elif isinstance(request, MultiFetchRequest):
                 self._requests.append(request)
         self._has_more.set()
 
@@ -133,6 +137,8 @@ class LinkInMemory:
 
     def confirm(self, *frames: bytes) -> None:
         self.send(*frames)
+        self._has_failed |= self._has_dropped
+        self._has_dropped = False
         self._check()
 
     def _read(self, fetch: FetchRequest) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from kafka2011.gateway.numbering.producers import ProducerStates
 if TYPE_CHECKING:
     from kafka2011.gateway.records.found import Origin
 
-MOST_MARKS = 256
+MOST_MARKS = 1024
 MOST_REPEATS = 100_000
 """Of more, the oldest are read as messages again."""
 

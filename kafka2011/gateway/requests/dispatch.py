@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     Handler: TypeAlias = Callable[[Gateway, Caller, Body], Body]
     Parts: TypeAlias = list[bytes | bytearray | memoryview]
-    Answer: TypeAlias = Callable[[], Parts | None]
+    Answer: TypeAlias = Callable[[Callable[[], object]], Parts | None]
+    """Gives an answer, None if none is wanted. It calls what it is given before it waits for something."""
 
 _SASL = ": there is no SASL here; clients are known by TLS certificates (security.protocol=SSL)"
 _HINTS = {17: _SASL, 36: _SASL, 68: ": groups need the classic protocol (group.protocol=classic)"}
@@ -94,20 +95,21 @@ def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
             raise ProtocolError(f"{error}{_HINTS.get(error.key, '')}") from error
         body = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": _API_KEYS}
         correlation_id = error.correlation_id
-        return lambda: write_response(Api.API_VERSIONS, 0, correlation_id, body)
+        return lambda _: write_response(Api.API_VERSIONS, 0, correlation_id, body)
     caller.client_id, caller.version = request.client_id or "", request.version
     gateway.counts[f"requests_{request.api.name.lower()}"] += 1
     if request.api is Api.PRODUCE:
         finish = producing.begin_produce(gateway, caller, request.body)
 
-        def answer_produce() -> Parts | None:
-            body = finish()
+        def answer_produce(before_wait: Callable[[], object]) -> Parts | None:
+            body = finish(before_wait)
             return None if body is None else write_response(request.api, request.version, request.correlation_id, body)
 
         return answer_produce
     handler = HANDLERS[request.api]
 
-    def answer() -> Parts:
+    def answer(before_wait: Callable[[], object]) -> Parts:
+        before_wait()
         caller.version = request.version
         return write_response(
             request.api, request.version, request.correlation_id, handler(gateway, caller, request.body)

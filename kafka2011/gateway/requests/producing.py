@@ -28,8 +28,11 @@ _NONE = 0
 _LEADER = 1
 
 
-def begin_produce(gateway: Gateway, caller: Caller, body: Body) -> Callable[[], Body | None]:
-    """Begin to append what a request carries; call what is returned for the answer, None if none is wanted."""
+def begin_produce(gateway: Gateway, caller: Caller, body: Body) -> Callable[[Callable[[], object]], Body | None]:
+    """Begin to append what a request carries; call what is returned for the answer, None if none is wanted.
+
+    That calls what it is given before it waits.
+    """
     acks = body["acks"]
     begun: list[tuple[str, int, Append]] = []
     for topic in body["topic_data"]:
@@ -37,12 +40,15 @@ def begin_produce(gateway: Gateway, caller: Caller, body: Body) -> Callable[[], 
             append = _begin(gateway, caller, topic["name"], partition, acks, body.get("transactional_id"))
             begun.append((topic["name"], partition["index"], append))
 
-    def finish() -> Body | None:
+    def finish(before_wait: Callable[[], object]) -> Body | None:
         if acks == _NONE:
             return None
         responses: dict[str, list[Body]] = {}
         for name, number, append in begun:
-            append.done.wait()
+            if not append.done.is_set():
+                before_wait()
+                append.done.wait()
+            gateway.counts["invalid_records"] += append.error is ErrorCode.MESSAGE_TOO_LARGE and append.is_sent
             response: Body = {"index": number, "error_code": append.error, "base_offset": append.first_number}
             if append.text:
                 response["error_message"] = append.text
