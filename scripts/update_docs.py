@@ -25,6 +25,7 @@ from kafka2011.config import (
     SyncProducerConfig,
 )
 from kafka2011.gateway.metrics import GATEWAY_METRICS
+from kafka2011.lab.stages import STAGES
 from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
@@ -169,6 +170,12 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
+def render_stages() -> str:
+    """Return a table of the lab's stages."""
+    rows = [f"| {number} | {stage.title} |" for number, stage in STAGES.items()]
+    return "\n".join(["| stage | you build |", "|---|---|", *rows])
+
+
 def generated() -> dict[str, tuple[str, str]]:
     """Return what is generated: file to the name of its part and the text."""
     return {
@@ -180,6 +187,7 @@ def generated() -> dict[str, tuple[str, str]]:
         "reference/disk.md": ("disk examples", disk_examples()),
         "reference/wire.md": ("wire examples", wire_examples()),
         "reference/znodes.md": ("znode example", znode_example()),
+        "how-to/lab.md": ("stages", render_stages()),
     }
 
 

@@ -49,6 +49,7 @@ COMMANDS = {
     "gateway": "Let clients of Kafka 0.8 and later read and write the topics of a cluster, until stopped.",
     "generate": "Publish synthetic events of a social network.",
     "groups": "Show consumer groups: owner, committed offset, end and lag of every partition.",
+    "lab": "Build your own broker in any language, stage by stage, and have it graded by its bytes.",
     "load": "Load new messages of topics into tables of a warehouse, each exactly once.",
     "mirror": "Copy topics of one or more clusters into another, continuously, until Ctrl-C.",
     "monitor": "Serve Prometheus the lag of all groups and the verdict of an audit, until Ctrl-C.",

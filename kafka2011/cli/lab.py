@@ -1,0 +1,123 @@
+"""`kafka2011 lab`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka2011.cli.command_group import CommandGroup
+from kafka2011.cli.options import examples
+from kafka2011.cli.output import counted, json_option, show_json, show_json_list, show_table
+from kafka2011.errors import KafkaError
+from kafka2011.lab import progress
+from kafka2011.lab.errors import LabError
+from kafka2011.lab.grading import grade, grade_in_order
+from kafka2011.lab.program import StudentProgram
+from kafka2011.lab.stages import STAGES
+from kafka2011.lab.starter import LANGUAGES, write_starter
+
+if TYPE_CHECKING:
+    from kafka2011.lab.verdict import StageVerdict
+
+_EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
+_folder_option = click.option(
+    "--folder", type=_EXISTING, default=".", show_default=True, help="The folder with your program and lab.toml."
+)
+
+
+@click.group("lab", cls=CommandGroup, epilog=examples("kafka2011 lab start my-broker", "kafka2011 lab check"))
+def command() -> None:
+    """Build your own broker in any language, stage by stage, and have it graded by its bytes."""
+
+
+@command.command("start", epilog=examples("kafka2011 lab start my-broker --language go"))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--language", type=click.Choice(LANGUAGES), default="python", show_default=True, help="Of the skeleton.")
+def start(folder: Path, language: str) -> None:
+    """Write a program that does nothing yet, and lab.toml, into FOLDER.
+
+    For another language, replace the program, and name its command in lab.toml.
+    """
+    for path in write_starter(folder, language):
+        click.echo(f"wrote {path}")
+    click.echo(f"Next: cd {folder}, and kafka2011 lab next")
+
+
+@command.command("next", epilog=examples("kafka2011 lab next", "kafka2011 lab next 3"))
+@click.argument("stage", type=click.IntRange(1, len(STAGES)), required=False)
+@_folder_option
+def next_page(stage: int | None, folder: Path) -> None:
+    """Print the page of the next stage: what to build, the bytes, and an example. With STAGE: that page."""
+    number = stage or _next_stage(folder)
+    if number is None:
+        click.echo(f"You have passed all {len(STAGES)} stages.")
+        return
+    click.echo(STAGES[number].page().rstrip("\n"))
+    click.echo("\n\nThen try it: kafka2011 lab check")
+
+
+@command.command("check", epilog=examples("kafka2011 lab check", "kafka2011 lab check 3", "kafka2011 lab check --json"))
+@click.argument("stage", type=click.IntRange(1, len(STAGES)), required=False)
+@_folder_option
+@json_option
+def check(stage: int | None, folder: Path, as_json: bool) -> None:
+    """Grade your program, from the first stage to the first that it does not pass. With STAGE: only that one.
+
+    Exit status 1 means that a stage was not passed.
+    """
+    program = StudentProgram.read(folder)
+    program.build()
+    verdicts: list[StageVerdict] = []
+    for verdict in [grade(program, STAGES[stage])] if stage else grade_in_order(program, STAGES.values()):
+        verdicts.append(verdict)
+        if not as_json:
+            click.echo(verdict.text())
+    progress.note(folder, verdicts)
+    if as_json:
+        show_json({"folder": str(folder), "stages": [verdict.document() for verdict in verdicts]})
+    if not verdicts[-1].passed:
+        raise KafkaError(f"stage {verdicts[-1].stage.number} is not passed (`kafka2011 lab next` prints its page)")
+    if not as_json:
+        following = _next_stage(folder)
+        click.echo("You have passed all stages." if following is None else "Go on: kafka2011 lab next")
+
+
+@command.command("table", epilog=examples("kafka2011 lab table students/*", "kafka2011 lab table students/* --json"))
+@click.argument("folders", metavar="FOLDER...", type=_EXISTING, nargs=-1, required=True)
+@json_option
+def table(folders: tuple[Path, ...], as_json: bool) -> None:
+    """Grade the programs in many folders, and print a line for each. What students have noted does not count."""
+    columns = ("folder", "passed", "failed_stage", "failed_check", "what", "seconds")
+    rows = []
+    for folder in folders:
+        if sys.stderr.isatty():
+            click.echo(f"grading {folder}", err=True)
+        rows.append(_row(folder))
+    if as_json:
+        show_json_list(dict(zip(columns, row, strict=True)) for row in rows)
+    else:
+        show_table(columns, rows, as_json=False)
+        click.echo(f"{counted(len(rows), 'program')}, {len(STAGES)} stages")
+
+
+def _row(folder: Path) -> tuple[str, int, int | None, str | None, str | None, float]:
+    try:
+        program = StudentProgram.read(folder)
+        program.build()
+    except LabError as error:
+        return str(folder), 0, 1, "The program builds", " ".join(str(error).split()), 0.0
+    verdicts = list(grade_in_order(program, STAGES.values()))
+    seconds = round(sum(verdict.seconds for verdict in verdicts), 1)
+    last = verdicts[-1]
+    passed = sum(verdict.passed for verdict in verdicts)
+    if last.wrong is None:
+        return str(folder), passed, None, None, None, seconds
+    return str(folder), passed, last.stage.number, last.check, last.wrong.what, seconds
+
+
+def _next_stage(folder: Path) -> int | None:
+    passed = progress.read(folder)
+    return next((number for number in STAGES if number not in passed), None)

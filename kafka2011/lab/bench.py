@@ -1,0 +1,250 @@
+"""Where a stage tries a program: it starts it, sends bytes, and compares what comes with what is right."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from kafka2011.lab.connection import ANSWER_TIMEOUT_S, Received, TimedConnection, connect_when_ready
+from kafka2011.lab.drawing import explain_difference
+from kafka2011.lab.errors import SkippedError, WrongError
+from kafka2011.lab.model_broker import ModelBroker
+from kafka2011.lab.paper import NONE
+from kafka2011.lab.requests import BARRIER
+from zk.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from kafka2011.lab.paper import Sentence
+    from kafka2011.lab.program import StudentProgram, ProgramRun
+
+RUN_TIMEOUT_S = 5.0
+_POLL_S = 0.01
+
+
+class Bench:
+    """Tries one program in one stage. `directory` is for its data; `deadline_s` ends the stage (monotonic clock)."""
+
+    def __init__(self, program: StudentProgram, directory: Path, deadline_s: float) -> None:
+        self.program = program
+        self.directory = directory
+        self.passed: list[str] = []
+        self.skipped: list[str] = []
+        self.title = "The program starts"
+        self.sentence = NONE
+        self._deadline_s = deadline_s
+        self._brokers = 0
+
+    @contextmanager
+    def check(self, title: str, sentence: Sentence) -> Iterator[None]:
+        """Name what is tried next; a WrongError inside belongs to it. Raises WrongError when the time is over."""
+        self.title, self.sentence = title, sentence
+        if time.monotonic() > self._deadline_s:
+            raise WrongError("The time limit of the stage is over: your program answers too slowly.")
+        try:
+            yield
+        except SkippedError as reason:
+            self.skipped.append(f"{title}: {reason}")
+        else:
+            self.passed.append(title)
+
+    @contextmanager
+    def broker(self, **settings: int) -> Iterator[BrokerUnderTest]:
+        """Provide the student's broker with a new data directory, not started yet, and end it afterwards."""
+        self._brokers += 1
+        named = {name.replace("_", "-"): value for name, value in settings.items()}
+        broker = BrokerUnderTest(self.program, self.directory / str(self._brokers), named)
+        try:
+            yield broker
+        finally:
+            broker.close()
+
+    def run(self, *arguments: str, stdin: bytes) -> bytes:
+        """Run the program to its end and return its standard output. Raises WrongError."""
+        run = self.program.start(arguments, stdin=stdin)
+        try:
+            output = run.wait(RUN_TIMEOUT_S)
+            if run.process.returncode:
+                raise WrongError(run.describe_end(), sent=stdin)
+            return output
+        finally:
+            run.end()
+
+    def compare_output(self, *arguments: str, stdin: bytes, wanted: bytes) -> None:
+        """Run the program to its end and compare its standard output. Raises WrongError."""
+        came = self.run(*arguments, stdin=stdin)
+        if came != wanted:
+            raise WrongError(explain_difference(wanted, came), sent=stdin, wanted=wanted, came=came)
+
+
+class BrokerUnderTest:
+    """A student's broker, and beside it the model broker, which says what each answer should be."""
+
+    def __init__(self, program: StudentProgram, directory: Path, settings: Mapping[str, int]) -> None:
+        self.data = directory / "data"
+        self.data.mkdir(parents=True)
+        self._program = program
+        self._settings = dict(settings)
+        self._model_data = directory / "model"
+        self._model_data.mkdir()
+        self._model: ModelBroker | None = None
+        self._model_stack = ExitStack()
+        self._port = 0
+        self._run: ProgramRun | None = None
+
+    @property
+    def port(self) -> int:
+        """The port of the last start."""
+        return self._port
+
+    @property
+    def run(self) -> ProgramRun:
+        """The program's process."""
+        assert self._run is not None
+        return self._run
+
+    @property
+    def model(self) -> ModelBroker:
+        """The model broker."""
+        assert self._model is not None
+        return self._model
+
+    def plant(self, log: str, segments: Mapping[int, bytes], model: Mapping[int, bytes] | None = None) -> None:
+        """Write segment files into a log's directory before a start; `model` are the files as they should become."""
+        for directory, files in ((self.data, segments), (self._model_data, segments if model is None else model)):
+            (directory / log).mkdir()
+            for start, content in files.items():
+                (directory / log / f"{start:020}.kafka").write_bytes(content)
+
+    def start(self, **changed: int) -> None:
+        """Start the program and wait until it listens; `changed` are settings from now on. Raises WrongError."""
+        self._settings |= {name.replace("_", "-"): value for name, value in changed.items()}
+        if self._model is None:
+            self._model = self._model_stack.enter_context(ModelBroker(self._model_data, self._settings))
+        self._port = free_port()
+        settings = [f"{name}={value}" for name, value in self._settings.items()]
+        self._run = self._program.start(["broker", f"port={self._port}", f"data={self.data}", *settings], self.data)
+        connection = connect_when_ready(self._port, lambda: self.run.running)
+        if connection is None:
+            what = self._run.describe_end() or f"Your program does not listen on port {self._port} of 127.0.0.1."
+            raise WrongError(what, note="" if not self._run.running else self._run.last_words())
+        connection.close()
+
+    def stop(self) -> None:
+        """End the program with SIGTERM. Raises WrongError if it does not end."""
+        self.run.stop()
+
+    def kill(self) -> None:
+        """End the program with kill -9."""
+        self.run.end()
+
+    def close(self) -> None:
+        """Kill whatever runs; may be called twice."""
+        if self._run is not None:
+            self._run.end()
+        self._model_stack.close()
+
+    def ask(self, sent: bytes) -> None:
+        """Send requests on a new connection, and compare the answer with the model's. Raises WrongError."""
+        self.expect(sent, self.model.answer(sent))
+
+    def put(self, *requests: bytes) -> None:
+        """Send requests that have no answer, and a barrier after them, which proves that they were handled."""
+        self.ask(b"".join(requests) + BARRIER)
+
+    def expect(self, sent: bytes, wanted: bytes | None) -> None:
+        """Send requests on a new connection, and compare the answer; None: the connection is closed instead."""
+        with self.connect() as connection:
+            connection.send(sent)
+            self.compare(connection, sent, wanted)
+
+    def compare(self, connection: TimedConnection, sent: bytes, wanted: bytes | None) -> None:
+        """Read an answer from a connection and compare it. `sent` is shown. Raises WrongError."""
+        if wanted is None:
+            answer = connection.read(1)
+            if answer.is_closed and not answer.data:
+                return
+            came = answer.data + connection.read_more()
+            what = "Your program answered." if came else f"The connection is still open after {ANSWER_TIMEOUT_S:g} s."
+            raise self._wrong(f"{what} It should close the connection without an answer.", sent, None, came)
+        answer = connection.read_while(wanted)
+        if answer.data == wanted:
+            return
+        came = answer.data + connection.read_more()
+        raise self._wrong(_missing(answer, wanted) or explain_difference(wanted, came), sent, wanted, came)
+
+    def expect_only(self, sent: bytes, wanted: bytes) -> None:
+        """Do as `expect`, and make sure that nothing comes after the answer. Raises WrongError."""
+        with self.connect() as connection:
+            connection.send(sent)
+            self.compare(connection, sent, wanted)
+            connection.end_requests()
+            if more := connection.read_more():
+                came = wanted + more
+                raise self._wrong(explain_difference(wanted, came), sent, wanted, came)
+
+    def expect_soon(self, sent: bytes, wanted: bytes, timeout_s: float) -> None:
+        """Send a request again and again until the answer is right. Raises WrongError when the time is over."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self.expect(sent, wanted)
+            except WrongError:
+                if time.monotonic() > deadline_s:
+                    raise
+            time.sleep(_POLL_S)
+
+    def connect(self) -> TimedConnection:
+        """Return a new connection. Raises WrongError when nobody listens any more."""
+        try:
+            return TimedConnection(self._port)
+        except OSError:
+            raise WrongError(self.run.describe_end() or "Your program no longer accepts connections.") from None
+
+    def expect_files(self, log: str, wanted: Mapping[int, bytes], timeout_s: float = 0) -> None:
+        """Compare the segment files of a log, which may take a while to become so. Raises WrongError."""
+        names = {f"{start:020}.kafka": content for start, content in wanted.items()}
+        wait_until(lambda: self._segments(log) == names, timeout_s)
+        found = self._segments(log)
+        if found.keys() != names.keys():
+            listed = ", ".join(sorted(found)) or "none"
+            raise WrongError(f"{log} should have the files {', '.join(sorted(names))}. It has: {listed}.")
+        for name, content in names.items():
+            if found[name] != content:
+                what = f"The file {log}/{name} is wrong. {explain_difference(content, found[name])}"
+                raise WrongError(what, wanted=content, came=found[name])
+
+    def _segments(self, log: str) -> dict[str, bytes]:
+        directory = self.data / log
+        found = {}
+        for path in directory.glob("*.kafka") if directory.is_dir() else ():
+            try:
+                found[path.name] = path.read_bytes()
+            except OSError:  # deleted meanwhile
+                continue
+        return found
+
+    def _wrong(self, what: str, sent: bytes, wanted: bytes | None, came: bytes) -> WrongError:
+        end = self.run.describe_end()
+        return WrongError(f"{what} {end}".strip(), sent=sent, wanted=wanted, came=came)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Wait until a condition holds, and say whether it does when the time is over."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _missing(answer: Received, wanted: bytes) -> str:
+    """Return a sentence if all is right so far, but bytes are missing; else nothing."""
+    if not wanted.startswith(answer.data):
+        return ""
+    how = "closed the connection" if answer.is_closed else f"sent nothing more for {ANSWER_TIMEOUT_S:g} s"
+    return f"Your program {how} after {len(answer.data)} of {len(wanted)} bytes."

@@ -1,0 +1,33 @@
+"""What a check of the lab finds wrong: the bytes that were sent, wanted and received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka2011.errors import KafkaError
+
+
+class LabError(KafkaError):
+    """The lab cannot begin: a file is missing or wrong, or a program does not build."""
+
+
+@dataclass
+class WrongError(KafkaError):
+    """A program does not do what the stage asks for.
+
+    `what` is a sentence for the student. `sent`, `wanted` and `came` are bytes, None where they do not apply; `note`
+    has the program's last words, or another hint.
+    """
+
+    what: str
+    sent: bytes | None = None
+    wanted: bytes | None = None
+    came: bytes | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class SkippedError(KafkaError):
+    """A check cannot run on this machine; the text says why."""

@@ -1,0 +1,94 @@
+"""What the lab says of a program in a stage, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka2011.lab.drawing import dump, dump_difference, first_difference
+from kafka2011.lab.paper import NONE, Sentence
+from kafka2011.printable import printable
+
+if TYPE_CHECKING:
+    from kafka2011.lab.bench import Bench
+    from kafka2011.lab.errors import WrongError
+    from kafka2011.lab.stage import Stage
+
+
+@dataclass(frozen=True)
+class StageVerdict:
+    """One program in one stage. `wrong` is None if it passed; then `check` and `sentence` mean nothing."""
+
+    stage: Stage
+    seconds: float
+    passed_checks: tuple[str, ...]
+    skipped_checks: tuple[str, ...]
+    check: str = ""
+    sentence: Sentence = NONE
+    wrong: WrongError | None = None
+
+    @classmethod
+    def of(cls, stage: Stage, bench: Bench, seconds: float, wrong: WrongError | None = None) -> StageVerdict:
+        """Return what a bench has seen."""
+        return cls(stage, seconds, tuple(bench.passed), tuple(bench.skipped), bench.title, bench.sentence, wrong)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the program has passed the stage."""
+        return self.wrong is None
+
+    def text(self) -> str:
+        """Return what a student reads."""
+        head = f"Stage {self.stage.number}, {self.stage.title}"
+        count = len(self.passed_checks)
+        skipped = [f"  skipped: {reason}" for reason in self.skipped_checks]
+        if self.wrong is None:
+            return "\n".join([f"{head}: passed ({count} checks, {self.seconds:.1f} s)", *skipped])
+        lines = [
+            f"{head}: NOT PASSED ({count} checks were right before this one)",
+            *skipped,
+            "",
+            f"Tried:  {self.check}",
+            f"Result: {printable(self.wrong.what)}",
+        ]
+        if self.wrong.note:
+            lines.append(f"Your program's last words: {printable(self.wrong.note)}")
+        lines += self._bytes(self.wrong)
+        if self.sentence != NONE:
+            lines += ["", f'The paper, section {self.sentence.section}: "{self.sentence.text}"']
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """Return the same for a program; bytes are in hex."""
+        wrong = self.wrong
+        differs = None
+        if wrong is not None and wrong.wanted is not None and wrong.came is not None:
+            differs = first_difference(wrong.wanted, wrong.came)
+        return {
+            "stage": self.stage.number,
+            "title": self.stage.title,
+            "passed": self.passed,
+            "seconds": round(self.seconds, 2),
+            "checks_passed": list(self.passed_checks),
+            "checks_skipped": list(self.skipped_checks),
+            "failed_check": None if wrong is None else self.check,
+            "what": None if wrong is None else wrong.what,
+            "sent": None if wrong is None or wrong.sent is None else wrong.sent.hex(),
+            "came": None if wrong is None or wrong.came is None else wrong.came.hex(),
+            "wanted": None if wrong is None or wrong.wanted is None else wrong.wanted.hex(),
+            "first_different_byte": differs,
+            "paper": None if wrong is None else self.sentence.text,
+        }
+
+    @staticmethod
+    def _bytes(wrong: WrongError) -> list[str]:
+        lines: list[str] = []
+        if wrong.sent is not None:
+            lines += ["", "sent:", dump(wrong.sent)]
+        if wrong.came is not None:
+            drawn = dump(wrong.came) if wrong.wanted is None else dump_difference(wrong.came, wrong.wanted)
+            lines += ["", "came:", drawn]
+        if wrong.wanted is not None:
+            at = first_difference(wrong.wanted, wrong.came or b"") or 0
+            lines += ["", "wanted:", dump(wrong.wanted, at)]
+        return lines

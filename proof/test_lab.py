@@ -1,0 +1,31 @@
+"""The grader of the lab is graded: of all planted defects, 95% fail their own stage, and no earlier one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka2011.lab.grading import grade_in_order
+from kafka2011.lab.stages import STAGES
+from tests.support.students import defects, python_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARE = 0.95
+
+
+@pytest.mark.timeout(3600)
+def test_defects_fail_their_stage_and_no_earlier_one(tmp_path: Path) -> None:
+    """The error has those that do not."""
+    table = defects()
+    missed: list[str] = []
+    for number, defect in enumerate(table):
+        program = python_program(tmp_path / str(number), defect.plant())
+        *_, last = grade_in_order(program, [stage for stage in STAGES.values() if stage.number <= defect.stage])
+        if last.passed or last.stage.number != defect.stage:
+            missed.append(f"stage {defect.stage}, {defect.name}: {last.text()}")
+    found = len(table) - len(missed)
+    assert len(table) >= 100
+    assert found / len(table) >= SHARE, "\n".join(missed)
