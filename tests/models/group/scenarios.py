@@ -365,10 +365,11 @@ SCENARIOS = {
 
 
 def _silences(random: Random, names: list[str]) -> dict[Action, int]:
-    silent = [name for name in names if random.random() < 0.15]
-    return dict.fromkeys((("fall silent", name) for name in silent), 1) | {
-        ("come back", name): random.randrange(2) for name in silent
-    }
+    events: dict[Action, int] = {}
+    for name in names:
+        if random.random() < 0.15:
+            events |= {("fall silent", name): 1, ("come back", name): random.randrange(2)}
+    return events
 
 
 def anything(random: Random) -> Scenario:

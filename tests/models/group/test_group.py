@@ -36,7 +36,7 @@ def test_no_order_of_events_breaks_a_promise(name: str) -> None:
 
 
 def test_no_random_order_of_random_events_breaks_a_promise() -> None:
-    """Up to three members, one perhaps of 0.7, some perhaps of today, three partitions, two brokers, three servers, and any fault."""
+    """Up to three members of 0.7, of ours and of today, three partitions, two brokers, three servers, and any fault."""
     first = SystemRandom().randrange(2**32) if IS_DEEP else 0
     sys.stdout.write(f"\nrandom walks from seed {first}\n")
     steps = sum(wander(first + number).steps for number in range(WALKS))
