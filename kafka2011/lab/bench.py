@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011.lab.paper import Sentence
-    from kafka2011.lab.program import StudentProgram, ProgramRun
+    from kafka2011.lab.program import ProgramRun, StudentProgram
 
 RUN_TIMEOUT_S = 5.0
 _POLL_S = 0.01
