@@ -29,6 +29,7 @@ EPHEMERAL = {
     "/consumers/g/owners/views/0-0": b"g_a-0",
     "/consumers/h/ids/h_a": b"*1*cl.*",
 }
+CLIENT = b'{"member_id": "kcat-1", "client_id": "kcat", "host": "10.0.0.1", "instance_id": null}'
 OFFSETS = {"/consumers/g/offsets/views/0-0": b"100", "/consumers/h/offsets/clicks/0-0": b"7"}
 
 
@@ -56,6 +57,8 @@ def test_a_kept_snapshot_is_what_a_new_reading_says(client: ZkClient, own_zookee
         lambda: nodes.delete("/consumers/g/owners/views/0-0"),
         lambda: nodes.create("/consumers/g/owners/views/0-1", b"g_a-0", ephemeral=True),
         lambda: nodes.create("/consumers/g/ids/g_b", b"odd", ephemeral=True),
+        lambda: nodes.create_with_parents("/gateway/members/g/g_a", CLIENT, ephemeral=True),
+        lambda: nodes.set("/gateway/members/g/g_a", CLIENT.replace(b"kcat", b"other")),
         lambda: nodes.delete("/consumers/g/ids/g_a"),
         lambda: nodes.replace_ephemeral("/brokers/topics/views/0", b"4"),
         lambda: nodes.create_with_parents("/brokers/topics/new/0", b"1", ephemeral=True),

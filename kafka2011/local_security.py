@@ -31,11 +31,15 @@ certificate = "{certificate}"
 key = "{key}"
 """
 _ALLOW = """\
-# Who may do what, by topic; it is read again when it changes. "*" is everybody who has a certificate of this cluster's.
+# Who may do what, by topic, and who may use which groups through a gateway; it is read again when it changes.
+# "*" is everybody who has a certificate of this cluster's.
 [produce]
 ".*" = ["*"]
 
 [consume]
+".*" = ["*"]
+
+[groups]
 ".*" = ["*"]
 """
 

@@ -64,6 +64,7 @@ class CommitNotes:
     def __init__(self, client: ZkClient, session_id: int | None = None) -> None:
         self._nodes = Nodes(client, session_id)
         self._offsets = OffsetRegistry(client, session_id)
+        self._noted: dict[tuple[str, TopicPartition], int | None] = {}  # which version was noted last
         self.malformed = MalformedNodes(logger)
 
     def partitions(self, group: str) -> list[TopicPartition]:
@@ -90,7 +91,7 @@ class CommitNotes:
                 commits[where] = offset
                 continue
             note = notes.get(where)
-            within, metadata = (0, "") if note is None else self._noted(note, offset, offset.version)
+            within, metadata = (0, "") if note is None else self._read_note(note, offset, offset.version)
             commits[where] = GroupCommit(offset.offset, within, metadata, offset.version, offset.at_ms)
         return commits
 
@@ -106,13 +107,26 @@ class CommitNotes:
         written = {
             where: commits[where]._replace(version=outcome)
             for where, outcome in outcomes.items()
-            if not isinstance(outcome, ZkError)
+            if not isinstance(outcome, ZkError) and commits[where].needs_note
         }
-        return outcomes | self.note_many(group, written)
+        return outcomes | self._write_notes(group, written)
 
     def note_many(self, group: str, commits: Mapping[TopicPartition, GroupCommit]) -> dict[TopicPartition, ZkError]:
-        """Note what 0.7 cannot say of offsets that were written at these versions; return what kept notes from it."""
-        where_at = {paths.gateway_commit(group, where): where for where, c in commits.items() if c.needs_note}
+        """Note what 0.7 cannot say of offsets that are at these versions; return what kept notes from it.
+
+        An offset may be at the same version as before, where a group has moved within a wrapper.
+        """
+        due = {
+            where: commit
+            for where, commit in commits.items()
+            if commit.needs_note or self._noted.get((group, where)) == commit.version
+        }
+        errors = self._write_notes(group, due)
+        self._noted.update({(group, where): commit.version for where, commit in due.items()})
+        return errors
+
+    def _write_notes(self, group: str, commits: Mapping[TopicPartition, GroupCommit]) -> dict[TopicPartition, ZkError]:
+        where_at = {paths.gateway_commit(group, where): where for where in commits}
         outcomes = _upsert_many(self._nodes, {path: _note_of(commits[where]) for path, where in where_at.items()})
         return {where_at[path]: outcome for path, outcome in outcomes.items() if isinstance(outcome, ZkError)}
 
@@ -125,7 +139,7 @@ class CommitNotes:
         renewed: dict[TopicPartition, GroupCommit] = {}
         for where, offset in self._offsets.read_many(group, notes).items():
             if not isinstance(offset, MalformedNode):
-                within, metadata = self._noted(notes[where], offset, offset.version - 1)
+                within, metadata = self._read_note(notes[where], offset, offset.version - 1)
                 renewed[where] = GroupCommit(offset.offset, within, metadata, offset.version)
         raise_first(self.note_many(group, renewed).values())
 
@@ -141,7 +155,7 @@ class CommitNotes:
         }
         return {by_path[path]: node for path, node in self._nodes.get_many(by_path.keys() & there).items()}
 
-    def _noted(self, note: Node, offset: CommittedOffset, of_version: int) -> tuple[int, str]:
+    def _read_note(self, note: Node, offset: CommittedOffset, of_version: int) -> tuple[int, str]:
         """Return what a note says of an offset at one of its versions: nothing if it belongs to another write of it."""
         try:
             text = text_from(note.path, note.data)

@@ -13,7 +13,11 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zk.client import ZkClient
+    from zk.known_nodes import KnownNodes
+    from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -66,12 +70,23 @@ class GatewayMemberRegistry:
         """Say so no more; False when it was not said, or by another session."""
         return ephemeral.release(self._nodes, paths.gateway_member(group, consumer_id))
 
+    def groups(self, watch: Watch | None = None) -> list[str]:
+        """List the groups that have, or had, such members, sorted."""
+        return self._nodes.children(paths.GATEWAY_MEMBERS, watch)
+
     def read(self, group: str) -> dict[str, GatewayMember]:
         """Return today's clients among a group's members, by consumer id. What cannot be read is left out."""
+        return self._members(self._nodes.read_children(paths.gateway_members(group)).values())
+
+    def members_of(self, known: KnownNodes) -> dict[str, GatewayMember]:
+        """Return the same from a group's nodes as they were read last."""
+        return self._members(known.nodes)
+
+    def _members(self, nodes: Iterable[Node]) -> dict[str, GatewayMember]:
         members: dict[str, GatewayMember] = {}
-        for consumer_id, node in self._nodes.read_children(paths.gateway_members(group)).items():
+        for node in nodes:
             try:
-                members[consumer_id] = GatewayMember.from_node(node.path, node.data)
+                members[node.path.rpartition("/")[2]] = GatewayMember.from_node(node.path, node.data)
             except MalformedNode as error:
                 self.malformed.skip(error)
         return members

@@ -27,6 +27,9 @@ ALLOW = """
 [consume]
 "orders" = ["client", "reader"]
 ".*" = ["client"]
+[groups]
+"reports" = ["reader"]
+"unused" = ["*"]
 """
 """`client` is the gateway at the brokers."""
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
@@ -132,6 +135,26 @@ def test_a_topic_that_a_principal_may_not_use_is_not_shown(
     secured: LocalCluster, principal: str, do: Callable[[LocalCluster, str, str], str]
 ) -> None:
     assert do(secured, principal, "secrets") == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("principal", "group", "answer"),
+    [
+        ("reader", "reports", "ok"),
+        ("reader", "others", "GROUP_AUTHORIZATION_FAILED"),
+        ("writer", "reports", "GROUP_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_group_is_for_those_whom_the_file_allows_it(
+    secured: LocalCluster, principal: str, group: str, answer: str
+) -> None:
+    settings_of_group = {"group.id": group, "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer({**settings(secured, principal), **settings_of_group})
+    consumer.assign([confluent_kafka.TopicPartition("orders", 0, confluent_kafka.OFFSET_STORED)])
+    message = consumer.poll(TIMEOUT_S)
+    consumer.close()
+    assert message is not None, "neither a message nor an error"
+    assert name_of(message.error()) == answer
 
 
 def errors_of(config: dict[str, Any], is_enough: Callable[[KafkaError], bool]) -> list[str]:

@@ -10,6 +10,7 @@ import click
 
 from kafka2011.admin.groups import Groups, describe_groups
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
+from kafka2011.admin.snapshot.cluster_snapshot import member_of
 from kafka2011.admin.snapshot.lag_history import LagHistory
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, read_target, zookeeper_option
@@ -25,7 +26,7 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition
+    from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, MemberInfo
     from kafka2011.cli.partitions import Wanted
 
 logger = logging.getLogger(__name__)
@@ -110,6 +111,40 @@ def list_groups(zk_connect: str, as_json: bool) -> None:
         groups = Groups(client)
         rows = [(name, len(groups.members(name)), ",".join(groups.topics(name))) for name in groups.names()]
     show_table(("group", "members", "topics"), rows, as_json=as_json)
+
+
+@command.command(
+    "members",
+    epilog=examples(
+        "kafka2011 groups members",
+        "kafka2011 groups members --group reports --json",
+    ),
+)
+@click.option("--group", help="One group only.")
+@zookeeper_option
+@json_option
+def members(group: str | None, zk_connect: str, as_json: bool) -> None:
+    """List the members of groups, with the number of partitions that each owns.
+
+    Members that reach their group through a gateway have a client id and an address.
+    """
+    with open_session(zk_connect) as client:
+        snapshot = ClusterReader(client).read_groups(None if group is None else [group], with_offsets=False)
+    if group is not None:
+        snapshot.group(group)
+    rows = [
+        (name, member, *_client(info), owned.count(member), info.subscription)
+        for name, each in snapshot.groups.items()
+        for owned in [[member_of(owner.stream_id) for owner in each.owners.values()]]
+        for member, info in sorted(each.members.items())
+    ]
+    columns = ("group", "member", "client_id", "address", "instance_id", "partitions", "subscription")
+    show_table(columns, rows, as_json=as_json, noun="member")
+
+
+def _client(info: MemberInfo) -> tuple[str | None, str | None, str | None]:
+    client = info.client
+    return (None, None, None) if client is None else (client.client_id, client.host, client.instance_id)
 
 
 @command.command(

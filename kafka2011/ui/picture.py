@@ -121,7 +121,12 @@ def _group(
     return {
         "name": name,
         "members": [
-            {"id": member, "subscription": info.subscription, "since_ms": info.since_ms}
+            {
+                "id": member,
+                "subscription": info.subscription,
+                "since_ms": info.since_ms,
+                "client": None if info.client is None else [info.client.client_id, info.client.host],
+            }
             for member, info in sorted(group.members.items())
         ],
         "state": max(states, key=_WORST.index, default=OK),

@@ -28,6 +28,7 @@ from kafka2011.log.clock_trust import NotedClock
 from kafka2011.replica.state import Replica, ReplicaState
 from zk.broker_clocks import BrokerClock, ComparedClock
 from zk.cluster import Broker, TopicPartition
+from zk.gateway_members import GatewayMember
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
 from zk.protection import Protection
@@ -281,6 +282,10 @@ def test_lag_that_grows_is_found() -> None:
     [finding] = lag_that_grows(CLUSTER, more)
     assert finding.what.startswith("lags by 2400 bytes in views/1-0, 2000 more than at the first sample")
     assert f"{MEMBER}-0 should read it" in finding.remedy
+    client = GatewayMember("rdkafka-1", "rdkafka", "10.0.0.1")
+    of_today = replace(GROUP, members={MEMBER: MemberInfo('{ "views": 1 }', NOW_MS, client)})
+    [finding] = lag_that_grows(CLUSTER, replace(more, groups={"g": of_today}))
+    assert f"{MEMBER}-0 (rdkafka at 10.0.0.1) should read it" in finding.remedy
     slow = replace(more, groups={"g": replace(GROUP, offsets=committed(501))})
     at_rest = replace(more, groups={"g": replace(GROUP, members={})})
     for other in (CLUSTER, slow, at_rest, replace(more, groups={})):

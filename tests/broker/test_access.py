@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.security.access import CONSUME, PRODUCE, Access
+from kafka2011.broker.security.access import CONSUME, GROUPS, PRODUCE, Access
 from kafka2011.broker.security.certificates import NOBODY, principal_of
 from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
 from kafka2011.config import BrokerConfig
@@ -24,6 +24,8 @@ RULES = """
 [consume]
 ".*" = ["loader"]
 "views" = ["*"]
+[groups]
+"loader-.*" = ["loader"]
 """
 
 
@@ -45,10 +47,13 @@ def rules(directory: Path, text: str = RULES) -> Path:
         (NOBODY, CONSUME, "views", True),
         (NOBODY, PRODUCE, "views", False),
         ("*", PRODUCE, "views", False),
+        ("loader", GROUPS, "loader-1", True),
+        ("loader", GROUPS, "views", False),
+        ("front", GROUPS, "loader-1", False),
     ],
 )
 def test_what_no_line_allows_is_refused(tmp_path: Path, principal: str, what: str, topic: str, answer: bool) -> None:
-    """By principal and by the whole name of the topic; and the second time the answer is the same."""
+    """By principal and by the whole name of the topic or group; and the second time the answer is the same."""
     access = Access(rules(tmp_path), ManualClock())
     assert [access.may(principal, what, topic) for _ in range(2)] == [answer] * 2
 

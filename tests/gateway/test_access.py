@@ -18,6 +18,7 @@ from tests.planted.patches import Defect, read_defects
 from tests.support.noticing import assert_noticed
 from zk.clock import SYSTEM_CLOCK
 from zk.cluster import TopicPartition
+from zk.errors import ZkError
 from zk.gateways import GatewayAddress, PartitionList
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ ALLOW = """
 "orders" = ["writer"]
 [consume]
 "orders" = ["reader"]
+[groups]
+"report.*" = ["reader"]
 """
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 GONE_ON = ErrorCode.LEADER_NOT_AVAILABLE
 """What those are told who may, since there is no broker."""
 
@@ -64,6 +68,35 @@ REQUESTS: dict[Api, Any] = {
 }
 
 
+WANTED = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]}]
+MEMBER = {"generation_id": 1, "member_id": "m", "generation_id_or_member_epoch": 1}
+GROUP_REQUESTS: dict[Api, Any] = {
+    Api.FIND_COORDINATOR: lambda group: {"key": group},
+    Api.JOIN_GROUP: lambda group: {"group_id": group},
+    Api.SYNC_GROUP: lambda group: {"group_id": group},
+    Api.HEARTBEAT: lambda group: {"group_id": group},
+    Api.LEAVE_GROUP: lambda group: {"group_id": group},
+    Api.OFFSET_COMMIT: lambda group: {"group_id": group, "topics": WANTED, **MEMBER},
+    Api.OFFSET_FETCH: lambda group: {"group_id": group, "topics": None},
+    Api.OFFSET_DELETE: lambda group: {"group_id": group, "topics": WANTED},
+    Api.DESCRIBE_GROUPS: lambda group: {"groups": [group]},
+    Api.DELETE_GROUPS: lambda group: {"groups_names": [group]},
+}
+
+
+class Away:
+    """A part of the gateway that needs ZooKeeper, which is away."""
+
+    def holds(self, _group: str) -> bool:
+        return False
+
+    def __getattr__(self, _name: str) -> Any:
+        def fail(*_: object) -> None:
+            raise ZkError("away")
+
+        return fail
+
+
 class Changes:
     """Changes no topic."""
 
@@ -87,6 +120,9 @@ def gateway() -> Any:
         counts={"record_bytes_out": 0},
         partitions=SimpleNamespace(find=lambda *_: GONE_ON),
         topic_changes=Changes(),
+        group_claims=Away(),
+        group_directory=Away(),
+        group_offsets=Away(),
     )
 
 
@@ -108,7 +144,7 @@ def errors_in(answer: Body | list[Any]) -> set[int]:
 
 def told(gateway: Any, access: Access, principal: str, api: Api, topic: str) -> set[int]:
     caller = Caller(principal, "127.0.0.1:1", True, access.may, version=4)
-    body = REQUESTS[api](topic)
+    body = (REQUESTS | GROUP_REQUESTS)[api](topic)
     if api is not Api.PRODUCE:
         return errors_in(HANDLERS[api](gateway, caller, body))
     answer = begin_produce(gateway, caller, body)(lambda: None)
@@ -125,6 +161,19 @@ def test_a_request_is_allowed_or_refused_as_the_file_says(
     allowed = {"writer": (*PRODUCE, Api.METADATA), "reader": (*CONSUME, Api.METADATA), "anonymous": ()}
     is_allowed = topic == "orders" and api in allowed[principal]
     assert (REFUSED not in told(gateway, access, principal, api, topic)) is is_allowed
+
+
+@pytest.mark.parametrize("group", ["reports", "my-report"])
+@pytest.mark.parametrize("principal", ["reader", "writer", "anonymous"])
+@pytest.mark.parametrize("api", GROUP_REQUESTS)
+def test_a_group_is_used_by_those_whom_the_file_allows_it(
+    gateway: Any, access: Access, api: Api, principal: str, group: str
+) -> None:
+    """All requests of members and of administrators; the rest is told that ZooKeeper is away."""
+    errors = told(gateway, access, principal, api, group)
+    is_allowed = (principal, group) == ("reader", "reports")
+    assert errors == {*([] if is_allowed else [ErrorCode.GROUP_AUTHORIZATION_FAILED])} | (errors & PASSING)
+    assert bool(errors & PASSING) is is_allowed
 
 
 @pytest.mark.parametrize(("principal", "seen"), [("writer", ["orders"]), ("reader", ["orders"]), ("anonymous", [])])

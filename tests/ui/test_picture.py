@@ -13,6 +13,7 @@ from kafka2011.ui.history import RebalanceHistory
 from kafka2011.ui.lag import LagBook
 from kafka2011.ui.picture import picture, rows_of
 from zk.cluster import Broker, TopicPartition
+from zk.gateway_members import GatewayMember
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
 
@@ -97,6 +98,12 @@ def test_a_malformed_subscription_is_none() -> None:
     """The group's own members say so; the picture shows the text as it is."""
     [group] = drawn(seen(g=GroupInfo({HOSTILE: MemberInfo(HOSTILE, 1)})))["groups"]
     assert (group["partitions"], group["members"][0]["subscription"]) == ([], HOSTILE)
+
+
+def test_members_of_today_are_shown_with_client_id_and_address() -> None:
+    client = GatewayMember("rdkafka-1", HOSTILE, "10.0.0.1")
+    [group] = drawn(seen(g=GroupInfo({"g_a": MEMBER, "g_b": MEMBER._replace(client=client)})))["groups"]
+    assert [member["client"] for member in group["members"]] == [None, [HOSTILE, "10.0.0.1"]]
 
 
 def test_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

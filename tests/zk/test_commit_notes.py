@@ -116,6 +116,14 @@ def test_a_write_between_offset_and_note_makes_the_note_void(notes: CommitNotes,
     assert read(notes, P0) == {P0: (700, 0, "")}
 
 
+def test_a_rewind_within_a_wrapper_counts(notes: CommitNotes) -> None:
+    """The offset stays as it is, and so does its version; members do not write it again."""
+    write(notes, P0, GroupCommit(700))
+    for within in (5, 2, 0, 0, 1, 0):
+        assert notes.note_many("readers", {P0: GroupCommit(700, within, version=0)}) == {}
+        assert read(notes, P0) == {P0: (700, within, "")}
+
+
 def test_a_commit_without_a_note_makes_the_one_of_before_void(notes: CommitNotes) -> None:
     write(notes, P0, NOTED)
     write(notes, P0, GroupCommit(700))

@@ -278,7 +278,7 @@ def lag_that_grows(before: ClusterSnapshot, now: ClusterSnapshot) -> Iterator[Fi
                     f"group {name}",
                     f"lags by {lag} bytes in {partition.where}, {lag - lag_before} more than at the first sample,"
                     f" and has committed nothing meanwhile",
-                    f"{partition.owner or 'nobody'} should read it: its log says what it waits for. An"
+                    f"{group.described(partition.owner or 'nobody')} should read it: its log says what it waits for. An"
                     f" autocommit.interval.ms longer than --seconds looks the same",
                 )
 

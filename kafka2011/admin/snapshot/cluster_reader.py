@@ -12,6 +12,7 @@ from zk.brokers import BrokerRegistry
 from zk.cluster import text_from
 from zk.consumers import ConsumerRegistry
 from zk.errors import MalformedNode
+from zk.gateway_members import GatewayMemberRegistry
 from zk.known_nodes import KnownNodes, KnownTopic, read_again
 from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
@@ -47,12 +48,14 @@ class ClusterReader:
         self._consumers = ConsumerRegistry(client)
         self._owners = OwnerRegistry(client)
         self._offsets = OffsetRegistry(client)
+        self._gateway_members = GatewayMemberRegistry(client)
         self._malformed = MalformedNodes(logger)
         self._is_watching = wake is not None
         self._wake = wake or nobody
         self._brokers = self._known(paths.BROKER_IDS, self._registry.registrations)
         self._topic_names = self._known(paths.BROKER_TOPICS, self._registry.topics)
         self._group_names = self._known(paths.CONSUMERS, self._consumers.groups)
+        self._groups_of_today = self._known(paths.GATEWAY_MEMBERS, self._gateway_members.groups)
         self._topics: dict[str, KnownTopic] = {}
         self._groups: dict[str, _KnownGroup] = {}
 
@@ -87,7 +90,7 @@ class ClusterReader:
     @property
     def malformed(self) -> list[str]:
         """What is wrong with znodes that were left out."""
-        registries = (self._registry, self._consumers, self._owners, self._offsets)
+        registries = (self._registry, self._consumers, self._owners, self._offsets, self._gateway_members)
         return [*self._malformed.texts, *(text for registry in registries for text in registry.malformed.texts)]
 
     def _known(self, path: str, read: Callable[[Watch | None], Value]) -> CachedNodes[Value]:
@@ -103,10 +106,11 @@ class ClusterReader:
 
     def _follow_groups(self, names: Iterable[str], with_offsets: Callable[[str], bool]) -> list[KnownNodes]:
         self._groups = {name: self._groups.get(name) or self._known_group(name) for name in names}
+        of_today = frozenset(self._groups_of_today.value(self._wake) if self._groups else ())
         return [
             known
             for name, group in self._groups.items()
-            for known in group.to_read(self._wake, with_offsets=with_offsets(name))
+            for known in group.to_read(self._wake, with_offsets=with_offsets(name), is_of_today=name in of_today)
         ]
 
     def _known_group(self, name: str) -> _KnownGroup:
@@ -125,6 +129,7 @@ class ClusterReader:
         )
 
     def _group_info(self, group: _KnownGroup) -> GroupInfo:
+        clients = self._gateway_members.members_of(group.clients) if group.clients is not None else {}
         members: dict[str, MemberInfo] = {}
         for node in group.members.nodes:
             try:
@@ -132,7 +137,8 @@ class ClusterReader:
             except MalformedNode as error:
                 self._malformed.skip(error)
             else:
-                members[node.path.rpartition("/")[2]] = MemberInfo(text, node.created_ms)
+                name = node.path.rpartition("/")[2]
+                members[name] = MemberInfo(text, node.created_ms, clients.get(name))
         owners: dict[TopicPartition, Owner] = {}
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for known in group.owners.values():
@@ -156,11 +162,13 @@ class _KnownGroup:
         self._owner_topics = owner_topics
         self._offset_topics = offset_topics
         self.members = members
+        self.clients: KnownNodes | None = None
         self.owners: dict[str, KnownNodes] = {}
         self.offsets: dict[str, KnownNodes] = {}
 
-    def to_read(self, wake: Callable[[], None], *, with_offsets: bool) -> list[KnownNodes]:
-        """Return what may have to be read."""
+    def to_read(self, wake: Callable[[], None], *, with_offsets: bool, is_of_today: bool) -> list[KnownNodes]:
+        """Return what may have to be read; gateways say something only of groups that have members of today."""
+        self.clients = (self.clients or KnownNodes(paths.gateway_members(self._name), wake)) if is_of_today else None
         self.owners = {
             topic: self.owners.get(topic) or KnownNodes(paths.owners(self._name, topic), wake)
             for topic in self._owner_topics.value(wake)
@@ -170,4 +178,5 @@ class _KnownGroup:
                 topic: self.offsets.get(topic) or KnownNodes(paths.offsets(self._name, topic), nobody)
                 for topic in self._offset_topics.value(nobody)
             }
-        return [self.members, *self.owners.values(), *(self.offsets.values() if with_offsets else ())]
+        clients = [] if self.clients is None else [self.clients]
+        return [self.members, *clients, *self.owners.values(), *(self.offsets.values() if with_offsets else ())]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kafka2011.admin.replicas import BrokerReplicas
     from zk.cluster import Broker
+    from zk.gateway_members import GatewayMember
     from zk.offsets import CommittedOffset
     from zk.owners import Owner
 
@@ -48,10 +49,14 @@ class BrokerInfo:
 
 
 class MemberInfo(NamedTuple):
-    """The text of a member's subscription, and since when it has been a member."""
+    """The text of a member's subscription, since when it has been a member, and which of today's clients it is.
+
+    `client` is None for a member of 0.7.
+    """
 
     subscription: str
     since_ms: int
+    client: GatewayMember | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,13 @@ class GroupInfo:
     owners: Mapping[TopicPartition, Owner] = field(default_factory=dict)
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+
+    def described(self, stream_id: str) -> str:
+        """Return an owner; of one of today's clients also the client's id and address."""
+        info = self.members.get(member_of(stream_id))
+        if info is None or info.client is None:
+            return stream_id
+        return f"{stream_id} ({info.client.client_id} at {info.client.host})"
 
     def subscribed(self, topics: Iterable[str]) -> set[str]:
         """Return the topics that its members subscribe to; `topics` are those that there are."""

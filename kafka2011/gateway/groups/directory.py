@@ -8,7 +8,6 @@ from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.cluster_snapshot import member_of
 from kafka2011.consumer.topic_count import MalformedSubscriptionError, TopicCount
 from zk.consumers import ConsumerRegistry
-from zk.gateway_members import GatewayMember, GatewayMemberRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
     from zk.client import ZkClient
     from zk.cluster import TopicPartition
+    from zk.gateway_members import GatewayMember
 
 STABLE = "Stable"
 EMPTY = "Empty"
@@ -44,7 +44,6 @@ class GroupDirectory:
     def __init__(self, client: ZkClient) -> None:
         self._client = client
         self._consumers = ConsumerRegistry(client)
-        self._gateway_members = GatewayMemberRegistry(client)
 
     def states(self) -> dict[str, str]:
         """Return the state of each group."""
@@ -79,14 +78,13 @@ class GroupDirectory:
 
     def _described(self, name: str, snapshot: ClusterSnapshot) -> DescribedGroup:
         group = snapshot.groups[name]
-        clients = self._gateway_members.read(name) if group.members else {}
         owned: dict[str, list[TopicPartition]] = {}
         for where, owner in group.owners.items():
             owned.setdefault(member_of(owner.stream_id), []).append(where)
         members = tuple(
             DescribedMember(
                 consumer_id,
-                clients.get(consumer_id),
+                info.client,
                 _topics_of(info.subscription, snapshot.topics),
                 tuple(sorted(owned.get(consumer_id, ()))),
             )

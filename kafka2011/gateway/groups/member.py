@@ -231,7 +231,7 @@ class GroupMember:
         try:
             self._notes.renew_many(self.group, partitions)
         except ZkError as error:
-            logger.warning("%s: messages of compressed sets may come again: %s", self.consumer_id, error)
+            logger.warning("%s: messages of compressed sets may be redelivered: %s", self.consumer_id, error)
 
     def await_release(self, where: TopicPartition, deadline_s: float) -> None:
         """Wait until the client no longer has a partition; one that takes longer is overdue."""

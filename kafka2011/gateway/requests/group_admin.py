@@ -44,11 +44,13 @@ def list_groups(gateway: Gateway, caller: Caller, body: Body) -> Body:
 def describe_groups(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Describe groups: their members, what these subscribe to, and what they own."""
     refused = {group: group_error(caller, group) for group in body["groups"]}
+    allowed = [group for group, error in refused.items() if not error]
     try:
-        described = gateway.group_directory.describe(group for group, error in refused.items() if not error)
+        described = gateway.group_directory.describe(allowed) if allowed else {}
     except ZkError as failure:
         logger.warning("groups cannot be described: %s", failure)
-        refused, described = dict.fromkeys(refused, ErrorCode.COORDINATOR_NOT_AVAILABLE), {}
+        refused |= dict.fromkeys(allowed, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        described = {}
     return {
         "groups": [
             {"error_code": error, "group_id": group} if error else _group(gateway, group, described[group])
