@@ -42,6 +42,8 @@ from zk.offsets import OffsetRegistry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+logger = logging.getLogger("member")
+
 COMMIT_S = 0.5
 NAP_S = 60.0
 _TRIES, _BETWEEN_TRIES_S = 4, 2.0
@@ -91,7 +93,7 @@ class Notes:
         try:
             commit()
         except Exception as error:  # noqa: BLE001 - each client has errors of its own; then it was not committed
-            logging.info("not committed: %r", error)
+            logger.info("not committed: %r", error)
             return
         for partition, value in done.items():
             self._note("done", partition, value)
@@ -178,51 +180,52 @@ def kafka_python(notes: Notes, given: dict[str, Any]) -> None:
 
 
 def aiokafka(notes: Notes, given: dict[str, Any]) -> None:
+    asyncio.run(_consume(notes, given))
+
+
+async def _consume(notes: Notes, given: dict[str, Any]) -> None:
     import aiokafka as client
 
-    async def consume() -> None:
-        consumer = client.AIOKafkaConsumer(
-            bootstrap_servers=given["servers"],
-            group_id=given["group"],
-            client_id=given["name"],
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=6000,
-            heartbeat_interval_ms=500,
-            max_poll_interval_ms=30_000,
-            metadata_max_age_ms=2000,
-        )
+    consumer = client.AIOKafkaConsumer(
+        bootstrap_servers=given["servers"],
+        group_id=given["group"],
+        client_id=given["name"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=500,
+        max_poll_interval_ms=30_000,
+        metadata_max_age_ms=2000,
+    )
 
-        class Listener(client.ConsumerRebalanceListener):  # type: ignore[misc]
-            async def on_partitions_revoked(self, revoked: Any) -> None:
-                await commit()
-                notes.forget(each.partition for each in revoked)
-
-            async def on_partitions_assigned(self, assigned: Any) -> None:
-                notes.has(each.partition for each in assigned)
-
-        async def commit() -> None:
-            try:
-                await consumer.commit()
-            except Exception as error:  # noqa: BLE001
-                logging.info("not committed: %r", error)
-            else:
-                notes.commit(lambda: None)
-
-        consumer.subscribe([given["topic"]], listener=Listener())
-        await consumer.start()
+    async def commit() -> None:
         try:
-            while not notes.stopped.is_set():
-                for where, records in (await consumer.getmany(timeout_ms=100, max_records=20)).items():
-                    for record in records:
-                        notes.got(str(where.partition), record.value)
-                if notes.is_due:
-                    await commit()
-            await commit()
-        finally:
-            await consumer.stop()
+            await consumer.commit()
+        except Exception as error:  # noqa: BLE001 - it was not committed then
+            logger.info("not committed: %r", error)
+        else:
+            notes.commit(lambda: None)
 
-    asyncio.run(consume())
+    class Listener(client.ConsumerRebalanceListener):  # type: ignore[misc]
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await commit()
+            notes.forget(each.partition for each in revoked)
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            notes.has(each.partition for each in assigned)
+
+    consumer.subscribe([given["topic"]], listener=Listener())
+    await consumer.start()
+    try:
+        while not notes.stopped.is_set():
+            for where, records in (await consumer.getmany(timeout_ms=100, max_records=20)).items():
+                for record in records:
+                    notes.got(str(where.partition), record.value)
+            if notes.is_due:
+                await commit()
+        await commit()
+    finally:
+        await consumer.stop()
 
 
 def ours(notes: Notes, given: dict[str, Any]) -> None:
@@ -280,7 +283,7 @@ class MemberOf07:
                     committed_s = time.monotonic()
                 self._fetch(registry)
             except (ZkError, KafkaError, OSError) as error:
-                logging.info("%r", error)
+                logger.info("%r", error)
                 self._notes.stopped.wait(0.2)
         with suppress(ZkError):
             self._commit()
@@ -312,7 +315,7 @@ class MemberOf07:
                 self._notes.has(where.znode_name for where in share)
                 return
             self._release(share)
-        logging.warning("no rebalance after %d tries: it waits for the next change", _TRIES)
+        logger.warning("no rebalance after %d tries: it waits for the next change", _TRIES)
 
     def _claim(self, where: TopicPartition) -> bool:
         text = f"{self._consumer_id}-0".encode()

@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -391,7 +391,7 @@ def main(minutes: float, rounds: int, seed: int, directory: Path | None) -> None
         if not path.exists():
             (place / f"round-{number}").mkdir(exist_ok=True)
             account = Round(place / f"round-{number}", number, minutes).run()
-            path.write_text(json.dumps(asdict(account), indent=1))
+            path.write_text(json.dumps({**vars(account), "events": dict(account.events)}, indent=1))
         found = json.loads(path.read_text())
         median_s = statistics.median(found["settled_s"]) if found["settled_s"] else 0.0
         click.echo(

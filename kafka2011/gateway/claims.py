@@ -40,7 +40,7 @@ class Claims:
     ) -> None:
         self._client = client
         self._catalogue = catalogue
-        self._address = address
+        self.address = address
         self._on_lost = on_lost
         self._clock = clock
         self._lease: SessionLease | None = None
@@ -77,7 +77,7 @@ class Claims:
 
     def leader(self, broker_id: int) -> GatewayAddress | None:
         """Return the gateway that serves a broker; None while none does."""
-        return self._address if broker_id in self._claimed else self._catalogue.claims.get(broker_id)
+        return self.address if broker_id in self._claimed else self._catalogue.claims.get(broker_id)
 
     def _run(self) -> None:
         while True:
@@ -103,7 +103,7 @@ class Claims:
 
     def _claim(self, broker_id: int) -> None:
         try:
-            self._catalogue.registry.claim(broker_id, self._address)
+            self._catalogue.registry.claim(broker_id, self.address)
         except NodeHeld as error:
             logger.debug("broker %d is served by another gateway: %s", broker_id, error)
         else:

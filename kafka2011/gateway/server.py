@@ -23,8 +23,9 @@ from kafka2011.gateway.connection import GatewayConnection, GatewayTlsConnection
 from kafka2011.gateway.groups.claims import GroupClaims
 from kafka2011.gateway.groups.coordinator import Coordinator
 from kafka2011.gateway.groups.directory import GroupDirectory
+from kafka2011.gateway.groups.lookups import Lookups
 from kafka2011.gateway.groups.offsets import GroupOffsets
-from kafka2011.gateway.groups.places import CommitPlaces
+from kafka2011.gateway.groups.peers import Peers
 from kafka2011.gateway.metrics import GATEWAY_METRICS, gateway_samples, obstacle
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
@@ -111,6 +112,8 @@ class GatewayServer:
         partitions = Partitions(config, catalogue, claims, self._new_index)
         topic_changes = TopicChanges(config, catalogue)
         coordinator = Coordinator(client, config.zk_connect)
+        peers = Peers(client.security.path, config.request_timeout_ms / 1000)
+        lookups = Lookups(catalogue, claims, partitions, peers)
         group_claims = GroupClaims(catalogue.registry, claims, address, coordinator.drop)
         self.gateway = Gateway(
             config=config,
@@ -121,7 +124,8 @@ class GatewayServer:
             group_claims=group_claims,
             coordinator=coordinator,
             group_directory=GroupDirectory(client),
-            group_offsets=GroupOffsets(catalogue, partitions, CommitPlaces(), CommitNotes(client)),
+            group_offsets=GroupOffsets(catalogue, lookups, CommitNotes(client)),
+            lookups=lookups,
             address=address,
             counts=self.sockets.counts,
         )
@@ -145,6 +149,7 @@ class GatewayServer:
         if self.gateway is not None:
             self.gateway.coordinator.stop()
             self.gateway.group_claims.stop()
+            self.gateway.lookups.stop()
             self.gateway.partitions.stop()
             self.gateway.claims.stop()
             self.gateway.topic_changes.stop()

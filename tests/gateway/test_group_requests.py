@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
+from collections import Counter
+from contextlib import closing
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from gevent.server import StreamServer
 from kazoo import exceptions as kazoo_errors
 
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.gateway.groups.directory import GroupDirectory
+from kafka2011.gateway.groups.lookups import Lookups
 from kafka2011.gateway.groups.offsets import GroupOffsets
-from kafka2011.gateway.groups.places import CommitPlaces
+from kafka2011.gateway.groups.peers import Peers
 from kafka2011.gateway.protocol.consumer_protocol import read_assignment, read_subscription
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import write_response
 from kafka2011.gateway.requests.context import Body, Caller
-from kafka2011.gateway.requests.dispatch import HANDLERS
+from kafka2011.gateway.requests.dispatch import HANDLERS, begin
+from kafka2011.wire.protocol import FrameReader
 from tests.gateway.groups.test_places import SIZE, Log
 from tests.planted.patches import Defect, read_defects
 from tests.support.noticing import assert_noticed
@@ -28,7 +35,7 @@ from zk.cluster import TopicPartition
 from zk.commit_notes import CommitNotes
 from zk.consumers import ConsumerRegistry
 from zk.gateway_members import GatewayMember, GatewayMemberRegistry
-from zk.gateways import PartitionList
+from zk.gateways import GatewayAddress, PartitionList
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 
@@ -64,9 +71,17 @@ class World:
             ),
         )
         partitions: Any = SimpleNamespace(find=self.find)
+        self.served_elsewhere: set[int] = set()  # brokers whose partitions another gateway serves
+        claims: Any = SimpleNamespace(
+            address=None, holds=lambda broker_id: broker_id not in self.served_elsewhere, leader=lambda _: self.other
+        )
+        self.other: GatewayAddress | None = None
+        lookups = Lookups(catalogue, claims, partitions, Peers("", 5.0))
         self.gateway: Any = SimpleNamespace(
+            counts=Counter(),
+            lookups=lookups,
             group_directory=GroupDirectory(zk),
-            group_offsets=GroupOffsets(catalogue, partitions, CommitPlaces(), CommitNotes(zk)),
+            group_offsets=GroupOffsets(catalogue, lookups, CommitNotes(zk)),
             group_claims=SimpleNamespace(holds=lambda _: self.is_coordinator),
             coordinator=Members(ErrorCode.UNKNOWN_MEMBER_ID),
         )
@@ -422,6 +437,62 @@ def test_offsets_are_those_of_topics_that_a_caller_may_consume(world: World) -> 
     assert errors_of(answer) == {0: refused}
     world.rules.clear()
     assert world.committed(0) == {0: (5, "")}
+
+
+# Partitions that another gateway serves -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(world: World) -> Iterator[World]:
+    """Have broker 3, and so partition 0, served by another gateway."""
+    other = World()
+    server = StreamServer(("127.0.0.1", 0), partial(_serve, other))
+    server.start()
+    world.served_elsewhere.add(FIRST.broker_id)
+    world.other = GatewayAddress(1, "127.0.0.1", server.server_port or 0)
+    yield other
+    world.gateway.lookups.stop()
+    server.stop()
+    for log in other.logs.values():
+        log.tail.stop()
+
+
+def _serve(world: World, connection: Any, _address: object) -> None:
+    caller = Caller("me", "here", False, lambda _, what, name: world.rules.get((what, name), True))
+    reader = FrameReader(1_000_000)
+    while data := connection.recv(65536):
+        reader.receive_data(data)
+        while (frame := reader.next_frame()) is not None:
+            parts = begin(world.gateway, caller, frame)(lambda: None)
+            assert parts is not None
+            connection.sendall(b"".join(parts))
+
+
+def test_places_of_another_gateways_partitions_are_asked_for(world: World, served: World) -> None:
+    """By the gateway that coordinates the group, both ways."""
+    world.logs.pop(0)
+    assert world.commit({0: 5, 1: 2}) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
+    assert OffsetRegistry(world.zk).export_group("readers") == {FIRST: WRAPPER, SECOND: 2 * SIZE}
+    assert world.committed(0, 1) == {0: (5, ""), 1: (2, "")}
+    assert world.commit({0: 99}) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+    assert served.gateway.counts["requests_places"]
+
+
+def test_a_gateway_that_is_away_is_asked_again(world: World) -> None:
+    """Clients ask again, and so do those whose partition nobody serves."""
+    world.commit({0: 5})
+    world.served_elsewhere.add(FIRST.broker_id)
+    assert world.commit({0: 5}) == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
+        port = nobody.getsockname()[1]
+    world.other = GatewayAddress(1, "127.0.0.1", port)
+    assert world.commit({0: 5}) == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert world.committed(0) == {0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
+
+
+def test_a_gateway_tells_only_who_may_read(world: World, served: World) -> None:
+    served.rules["consume", "views"] = False
+    assert world.commit({0: 5}) == {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 DEFECTS = read_defects("gateway_group_requests").values()

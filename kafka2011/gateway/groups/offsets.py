@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gevent.pool import Pool
 
-from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka2011.gateway.groups.places import CommitPlace
 from kafka2011.gateway.partitions import CURRENT_S
 from kafka2011.gateway.protocol.errors import ErrorCode
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from kafka2011.gateway.catalogue import Catalogue
-    from kafka2011.gateway.groups.places import CommitPlaces
-    from kafka2011.gateway.partitions import Partitions, Served
+    from kafka2011.gateway.groups.lookups import Lookups, TopicNumber
     from zk.cluster import TopicPartition
     from zk.gateways import PartitionList
 
@@ -31,11 +29,6 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 8
 """How many places of one request are looked up at once: each may wait for a broker."""
-UNAVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""What is answered while a broker is away, or another gateway serves it: clients ask again."""
-
-TopicNumber: TypeAlias = tuple[str, int]
-"""A partition as today's clients name it."""
 
 
 class NumberedCommit(NamedTuple):
@@ -55,10 +48,9 @@ class GroupOffsets:
     One call waits no longer than CURRENT_S for brokers; what is not known by then is UNAVAILABLE.
     """
 
-    def __init__(self, catalogue: Catalogue, partitions: Partitions, places: CommitPlaces, notes: CommitNotes) -> None:
+    def __init__(self, catalogue: Catalogue, lookups: Lookups, notes: CommitNotes) -> None:
         self._catalogue = catalogue
-        self._partitions = partitions
-        self._places = places
+        self._lookups = lookups
         self._notes = notes
         self._numbers: dict[str, tuple[PartitionList, dict[TopicPartition, int]]] = {}
 
@@ -129,34 +121,17 @@ class GroupOffsets:
         if isinstance(commit, MalformedNode):
             logger.warning("an offset cannot be read: %s", commit)
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        place = CommitPlace(commit.position, commit.within)
-        number = self._in_service(name, lambda served: self._places.number_of(served, place, timeout_s))
-        if isinstance(number, ErrorCode):
-            return number
-        if number is None:
+        looked = self._lookups.number_of(name, CommitPlace(commit.position, commit.within), timeout_s)
+        if looked.error:
+            return looked.error
+        if looked.number < 0:
             logger.warning("%s: position %d, which was committed, is behind the end of the log", where, commit.position)
             return NOTHING
-        return NumberedCommit(number, commit.metadata)
+        return NumberedCommit(looked.number, commit.metadata)
 
     def _place_of(self, name: TopicNumber, commit: NumberedCommit, timeout_s: float) -> GroupCommit | ErrorCode:
-        place = self._in_service(name, lambda served: self._places.place_of(served, commit.number, timeout_s))
-        return place if isinstance(place, ErrorCode) else GroupCommit(*place, commit.metadata)
-
-    def _in_service(self, name: TopicNumber, look_up: Callable[[Served], T]) -> T | ErrorCode:
-        served = self._partitions.find(*name)
-        if isinstance(served, ErrorCode):
-            return served if served is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else UNAVAILABLE
-        try:
-            return look_up(served)
-        except OffsetOutOfRangeError as error:
-            logger.info("a commit is refused: %s", error)
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        except (BrokerConnectionError, ZkError) as error:
-            logger.info("%s: a place in its log cannot be told now: %s", served.log.where, error)
-            return UNAVAILABLE
-        except (KafkaError, OSError) as error:
-            logger.warning("%s: a place in its log cannot be told: %s", served.log.where, error)
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+        looked = self._lookups.place_of(name, commit.number, timeout_s)
+        return looked.error or GroupCommit(*looked.place, commit.metadata)
 
 
 def _at_once(look_up: Callable[[K], T], keys: Collection[K]) -> dict[K, T]:

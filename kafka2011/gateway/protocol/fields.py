@@ -53,6 +53,7 @@ class Api(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    PLACES = 20_110
 
 
 class MessageField(NamedTuple):

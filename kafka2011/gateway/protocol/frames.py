@@ -1,4 +1,4 @@
-"""Frames: `read_request` and `write_response`."""
+"""Frames: `read_request` and `write_response`, and what gateways ask one another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka2011.gateway.protocol.compiler import compile_reader, compile_writer
 from kafka2011.gateway.protocol.errors import MalformedRequestError, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.primitives import skip_tags, too_short
-from kafka2011.gateway.protocol.tables import admin, data, groups
+from kafka2011.gateway.protocol.tables import admin, data, gateways, groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from kafka2011.gateway.protocol.primitives import Part
     from kafka2011.message.header import AnyBytes
 
-TABLES: dict[Api, ApiTables] = {tables.api: tables for tables in (*data.TABLES, *admin.TABLES, *groups.TABLES)}
+TABLES: dict[Api, ApiTables] = {
+    tables.api: tables for tables in (*data.TABLES, *admin.TABLES, *groups.TABLES, *gateways.TABLES)
+}
 """All requests that can be read."""
 
 OFFERED: dict[Api, range] = {tables.api: tables.versions for tables in (*data.TABLES, *admin.TABLES)}
@@ -69,6 +71,24 @@ def write_response(api: Api, version: int, correlation_id: int, body: Body) -> l
     parts.append(write(body, first, parts))
     _SIZE.pack_into(first, 0, sum(map(len, parts)) - _SIZE.size)
     return parts
+
+
+def write_request(api: Api, version: int, correlation_id: int, client_id: str, body: Body) -> list[Part]:
+    """Return the parts of a request of a version that is not flexible, which begins with its size."""
+    name = client_id.encode()
+    first = bytearray(_SIZE.pack(0) + _HEADER.pack(api, version, correlation_id) + _LENGTH.pack(len(name)) + name)
+    parts: list[Part] = []
+    parts.append(compile_writer(TABLES[api].request, version, is_flexible=False)(body, first, parts))
+    _SIZE.pack_into(first, 0, sum(map(len, parts)) - _SIZE.size)
+    return parts
+
+
+def read_response(api: Api, version: int, frame: AnyBytes) -> Body:
+    """Read the body of a response without its size, of a version that is not flexible. Raises MalformedRequestError."""
+    try:
+        return compile_reader(TABLES[api].response, version, is_flexible=False)(frame, _SIZE.size)
+    except (IndexError, struct.error) as error:
+        raise MalformedRequestError(f"a response of {len(frame)} bytes ends too early: {error}") from error
 
 
 @cache

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.groups.claims import GroupClaims
     from kafka2011.gateway.groups.coordinator import Coordinator
     from kafka2011.gateway.groups.directory import GroupDirectory
+    from kafka2011.gateway.groups.lookups import Lookups
     from kafka2011.gateway.groups.offsets import GroupOffsets
     from kafka2011.gateway.partitions import Partitions, Served
     from kafka2011.gateway.topic_changes import TopicChanges
@@ -41,6 +42,7 @@ class Gateway:
     coordinator: Coordinator
     group_directory: GroupDirectory
     group_offsets: GroupOffsets
+    lookups: Lookups
     address: GatewayAddress
     counts: Counter[str]
 

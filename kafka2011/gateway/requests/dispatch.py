@@ -16,6 +16,7 @@ from kafka2011.gateway.requests import (
     members,
     metadata,
     offsets,
+    places,
     producing,
 )
 
@@ -66,6 +67,7 @@ HANDLERS: dict[Api, Handler] = {
     Api.DESCRIBE_CONFIGS: administration.describe_configs,
     Api.ALTER_CONFIGS: administration.refuse_configs,
     Api.INCREMENTAL_ALTER_CONFIGS: administration.refuse_configs,
+    Api.PLACES: places.places,
 }
 """All but Produce, which begins before the answers to earlier requests are sent."""
 
@@ -75,6 +77,7 @@ OFFERED = {api: TABLES[api].versions for api in sorted({*HANDLERS, Api.PRODUCE})
 _API_KEYS = [
     {"api_key": api, "min_version": versions.start, "max_version": versions.stop - 1}
     for api, versions in OFFERED.items()
+    if api is not Api.PLACES  # which is between gateways
 ]
 
 

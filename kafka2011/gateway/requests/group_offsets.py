@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafka2011.broker.security.access import CONSUME
 from kafka2011.gateway.groups.directory import DEAD, STABLE
-from kafka2011.gateway.groups.offsets import NOTHING, UNAVAILABLE, NumberedCommit
+from kafka2011.gateway.groups.lookups import UNAVAILABLE
+from kafka2011.gateway.groups.offsets import NOTHING, NumberedCommit
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests.context import group_error
 from zk.errors import ZkError
@@ -15,7 +16,7 @@ from zk.errors import ZkError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafka2011.gateway.groups.offsets import TopicNumber
+    from kafka2011.gateway.groups.lookups import TopicNumber
     from kafka2011.gateway.requests.context import Body, Caller, Gateway
 
 T = TypeVar("T")
