@@ -32,6 +32,8 @@ CHECKOUT_VARIABLE = "KAFKA_PYTHON_CHECKOUT"
 PACKAGES = ("pytest", "pytest-timeout", "crc32c", "lz4", "python-snappy", "zstandard")
 SUITES = ("consumer", "producer", "admin")
 TIMEOUT_S = 60
+UNSTEADY = {"test_group"}
+"""Tests on the page that pass now and then."""
 SUITE_S = 900
 PARTITIONS = 2
 JVM = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
@@ -271,4 +273,4 @@ def test_integration_tests_of_kafka_python(cluster: LocalCluster, tmp_path: Path
     listed = expected_failures()
     assert passed >= len(listed)
     assert failed - listed == set(), output.read_text()[-20_000:]
-    assert listed - failed == set(), "these pass: remove them from the page"
+    assert listed - failed <= UNSTEADY, "these pass: remove them from the page"
