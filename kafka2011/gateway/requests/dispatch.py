@@ -13,6 +13,7 @@ from kafka2011.gateway.requests import (
     fetching,
     group_admin,
     group_offsets,
+    log_dirs,
     members,
     metadata,
     offsets,
@@ -64,6 +65,7 @@ HANDLERS: dict[Api, Handler] = {
     Api.CREATE_PARTITIONS: administration.create_partitions,
     Api.DELETE_RECORDS: administration.refuse_deletion,
     Api.DESCRIBE_CONFIGS: administration.describe_configs,
+    Api.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
     Api.ALTER_CONFIGS: administration.refuse_configs,
     Api.INCREMENTAL_ALTER_CONFIGS: administration.refuse_configs,
 }
