@@ -6,6 +6,7 @@ repository: its source archive lacks a file that its tests need.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -108,6 +109,24 @@ def test_topic_command(cluster: LocalCluster, topic: str) -> None:
 
     java(cluster, "TopicCommand", "--delete", "--topic", topic)
     assert topic not in java(cluster, "TopicCommand", "--list").split()
+
+
+@needs_java
+def test_sizes_of_logs_and_the_largest_timestamp(cluster: LocalCluster, topic: str) -> None:
+    java(cluster, "TopicCommand", "--create", "--topic", topic, "--partitions", str(PARTITIONS))
+    java(cluster, "ConsoleProducer", "--topic", topic, given="".join(f"{number}\n" for number in range(100)))
+    ends, largest = offsets(cluster, topic, "-1"), offsets(cluster, topic, "-3")
+    assert all((largest.get(partition) is not None) == bool(end) for partition, end in ends.items())
+
+    text = java(cluster, "LogDirsCommand", "--describe", "--topic-list", topic)
+    [answer] = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    sizes = {
+        int(partition["partition"].rpartition("-")[2]): partition["size"]
+        for broker in answer["brokers"]
+        for directory in broker["logDirs"]
+        for partition in directory["partitions"]
+    }
+    assert {partition: size > 0 for partition, size in sizes.items()} == {each: bool(end) for each, end in ends.items()}
 
 
 @needs_java

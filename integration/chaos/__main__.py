@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 from integration.chaos.account.summary import account_of
 from integration.chaos.broker import clear
 from integration.chaos.run import run_schedule
-from integration.chaos.schedule import WEIGHTS, draw_schedule, from_json, swarm_of
+from integration.chaos.schedule import (
+    GATEWAY_LINKS,
+    GATEWAY_WEIGHTS,
+    GATEWAYS,
+    LINKS,
+    WEIGHTS,
+    draw_schedule,
+    from_json,
+    swarm_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +45,14 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         seed = secrets.randbelow(10**6) if options.seed is None else options.seed
         seconds = 60 * options.minutes
-        faults = draw_schedule(seed, seconds, swarm_of(seed) if options.swarm else WEIGHTS)
+        kinds, links = (GATEWAY_WEIGHTS, GATEWAY_LINKS) if options.gateway else (WEIGHTS, LINKS)
+        faults = draw_schedule(seed, seconds, swarm_of(seed, kinds) if options.swarm else kinds, links)
     directory = options.directory or directory_of(seed, is_again=options.schedule is not None)
-    how = "SECURE=1 " if options.secure else ""
+    how = "SECURE=1 " if options.secure else "GATEWAY=1 " if options.gateway else ""
+    gateways = GATEWAYS if options.gateway else 0
     failed = f"FAILED: seed {seed}; again with {how}SCHEDULE={directory / 'schedule.json'}"
     try:
-        account = _run(seed, seconds, faults, directory, secure=options.secure)
+        account = _run(seed, seconds, faults, directory, secure=options.secure, gateways=gateways)
     except Exception:
         _say(failed)
         raise
@@ -51,10 +62,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def _run(seed: int, seconds: float, faults: Sequence[Fault], directory: Path, *, secure: bool) -> Account:
+def _run(
+    seed: int, seconds: float, faults: Sequence[Fault], directory: Path, *, secure: bool, gateways: int
+) -> Account:
     clear(directory)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
-    evidence = run_schedule(seed, seconds, faults, directory, _say, secure=secure)
+    evidence = run_schedule(seed, seconds, faults, directory, _say, secure=secure, gateways=gateways)
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
@@ -80,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="what to draw the schedule from; a fresh one otherwise")
     parser.add_argument("--schedule", type=Path, help="run this schedule again")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
-    parser.add_argument("--secure", action="store_true", help="clients connect to brokers and ZooKeeper over TLS only")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--secure", action="store_true", help="clients connect to brokers and ZooKeeper over TLS only")
+    ways.add_argument("--gateway", action="store_true", help="two gateways suffer too; a client of today produces")
     parser.add_argument(
         "--directory",
         type=Path,

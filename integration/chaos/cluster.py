@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Self
 
 from integration.chaos.broker import ChaosBroker, host_of_broker
 from integration.chaos.ensemble import Ensemble
+from integration.chaos.gateway import ChaosGateway
 from integration.chaos.links import Links
+from integration.chaos.records import TODAY
 from integration.chaos.step_clock import StepClock, build_step_clock
 from kafka2011.admin.topics import create_topic
 from kafka2011.local_security import secure as make_security
@@ -19,10 +21,11 @@ from zk.child import ChildProcess, stop_all
 from zk.connecting import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from integration.chaos.records import MessageId
     from integration.chaos.segments import Flip
+    from kafka2011.local_cluster import LocalServer
     from kafka2011.local_security import LocalSecurity
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +55,11 @@ MEMBER_SETTINGS: Mapping[str, object] = {
     "rebalance.backoff.ms": 1500,
     "autocommit.interval.ms": 500,
     "socket.timeout.ms": 5000,
+}
+GATEWAY_SETTINGS: Mapping[str, object] = {
+    "zk.sessiontimeout.ms": int(SESSION_S * 1000),
+    "zk.connectiontimeout.ms": 60_000,
+    "request.timeout.ms": 5000,
 }
 PRODUCER_SETTINGS: Mapping[str, object] = {
     "zk.sessiontimeout.ms": int(SESSION_S * 1000),
@@ -126,10 +134,11 @@ class Client:
 class Cluster:
     """All of it; a context manager that leaves nothing running.
 
-    With `secure`, clients connect to brokers and ZooKeeper over TLS only, with certificates.
+    With `secure`, clients connect to brokers and ZooKeeper over TLS only, with certificates. `gateways` is how many
+    gateways there are.
     """
 
-    def __init__(self, directory: Path, *, secure: bool = False) -> None:
+    def __init__(self, directory: Path, *, secure: bool = False, gateways: int = 0) -> None:
         self.directory = directory
         self.processes = directory / "processes"
         self._is_secure = secure
@@ -140,6 +149,8 @@ class Cluster:
         self.vanished: set[MessageId] = set()
         self.links = Links()
         self.brokers: dict[int, ChaosBroker] = {}
+        self.gateways: list[ChaosGateway] = []
+        self._gateway_count = gateways
         self.clients: list[Client] = []
         self._counts: dict[str, int] = {}
         self._stack = ExitStack()
@@ -162,6 +173,10 @@ class Cluster:
             for broker in self.brokers.values():
                 broker.wait_ready()
             self.create_topic(FIRST_TOPIC)
+            for number in range(1, self._gateway_count + 1):
+                self._add_gateway(number)
+            for gateway in self.gateways:
+                gateway.wait_ready()
         except BaseException:
             self._stack.close()
             raise
@@ -212,6 +227,18 @@ class Cluster:
         broker.launch()
         return broker
 
+    def _add_gateway(self, number: int) -> None:
+        settings = {**GATEWAY_SETTINGS, "zk.connect": self.ensemble.connect_for(f"gateway-{number}")}
+        gateway = ChaosGateway(number, self.processes, settings)
+        self.gateways.append(gateway)
+        self._stack.callback(gateway.stop)
+        gateway.launch()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients of today reach the gateways."""
+        return ",".join(gateway.address for gateway in self.gateways)
+
     def add_member(self, group: str, style: str = "") -> Client:
         """Start one more member of a group; styles take turns unless one is named."""
         number = self._next(group)
@@ -235,6 +262,8 @@ class Cluster:
             "confirm": "false" if style == "plain" else "true",
             "compression.codec": 2 if style == "unkeyed" else 0,
         }
+        if style == TODAY:
+            settings = {"bootstrap.servers": self.bootstrap_servers}
         command = [style, str(MESSAGES_PER_S), str(self.topics_path), json.dumps(settings)]
         return self._start(name, "producer", style, "", command)
 
@@ -274,20 +303,15 @@ class Cluster:
             each.resume()
         for broker in self.brokers.values():
             broker.resume()
+        for gateway in self.gateways:
+            gateway.resume()
         self.ensemble.await_ready(timeout_s)
-        eventually(self._brokers_ready, timeout_s, what="every broker's return")
+        eventually(lambda: _are_ready(self.brokers.values()), timeout_s, what="every broker's return")
+        eventually(lambda: _are_ready(self.gateways), timeout_s, what="every gateway's return")
         eventually(self._clients_begun, timeout_s, what="every client's beginning")
 
     def _clients_begun(self) -> bool:
         return all(each.has_begun for kind in ("producer", "member") for each in self.live(kind))
-
-    def _brokers_ready(self) -> bool:
-        for broker in self.brokers.values():
-            if not broker.running:
-                broker.launch()
-            if READY not in broker.output():
-                return False
-        return True
 
     def _start(self, name: str, kind: str, style: str, group: str, command: list[str]) -> Client:
         client = Client(name, kind, style, group, command, self.processes, self._step_clock)
@@ -304,3 +328,13 @@ class Cluster:
             each.process.kill()
         self.links.open_all()
         stop_all(broker.process for broker in self.brokers.values() if broker.running)
+
+
+def _are_ready(servers: Iterable[LocalServer]) -> bool:
+    """Say whether all are ready, and start those that have ended."""
+    for server in servers:
+        if not server.running:
+            server.launch()
+        if READY not in server.output():
+            return False
+    return True

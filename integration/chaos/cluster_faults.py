@@ -10,6 +10,7 @@ from integration.chaos.ensemble import SERVERS, names_of_links
 from integration.chaos.faults import Begun, Faults, Named
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
+from integration.chaos.records import TODAY
 from integration.chaos.schedule import SHORT_RETENTION_BYTES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
     from integration.chaos.ensemble import ZooKeeperServer
+    from integration.chaos.gateway import ChaosGateway
     from integration.chaos.schedule import Fault
 
     ToServer = Callable[[ZooKeeperServer], None]
@@ -45,6 +47,8 @@ class ClusterFaults(Faults):
         self._cluster = cluster
         kinds = {
             "kill member": self._kill_member,
+            "kill gateway": lambda fault: self.ended(self._choose_gateway(fault), lambda gateway: gateway.kill()),
+            "pause gateway": lambda fault: self.paused(self._choose_gateway(fault)),
             "kill broker": lambda fault: self.ended(self._choose_broker(fault), lambda broker: broker.kill()),
             "kill producer": self._kill_producer,
             "kill leader": self._kill_leader,
@@ -68,7 +72,7 @@ class ClusterFaults(Faults):
             "partitions grow": self._partitions_grow,
             "broker moves": self._broker_moves,
         }
-        super().__init__(kinds, cluster.brokers.values())
+        super().__init__(kinds, cluster.brokers.values(), cluster.gateways)
 
     # Processes ---------------------------------------------------------------------------------------------------
 
@@ -257,6 +261,8 @@ class ClusterFaults(Faults):
             return dict.fromkeys(names_of_links(one, other), ways) | dict.fromkeys(names_of_links(other, one), back)
         if fault.between == "broker-zookeeper":
             clients = [broker.name for broker in self._cluster.brokers.values()]
+        elif fault.between == "gateway-zookeeper":
+            clients = [gateway.name for gateway in self._cluster.gateways]
         else:
             clients = [client.name for client in self._cluster.live(fault.between.split("-")[0])]
         if not clients:
@@ -270,6 +276,9 @@ class ClusterFaults(Faults):
         brokers = [broker for broker in self.able(self._cluster.brokers.values()) if broker.running]
         return _chosen(fault.pick, brokers) if brokers else None
 
+    def _choose_gateway(self, fault: Fault) -> ChaosGateway | None:
+        return self._choose(fault, [gateway for gateway in self._cluster.gateways if gateway.running])
+
     def _choose(self, fault: Fault, among: Sequence[Named]) -> Named | None:
         able = self.able(among)
         return _chosen(fault.pick, able) if able else None
@@ -280,8 +289,11 @@ def _chosen(pick: float, among: Sequence[T]) -> T:
 
 
 def start_clients(cluster: Cluster) -> None:
-    """Start the producers, and the first members of both groups: in the steady one, one of each style."""
-    for style in PRODUCERS:
+    """Start the producers, with gateways one of today too, and the first members of both groups.
+
+    In the steady one, there is one of each style.
+    """
+    for style in (*PRODUCERS, *([TODAY] if cluster.gateways else [])):
         cluster.add_producer(style)
     cluster.add_member(STEADY, "lists")
     cluster.add_member(STEADY, "pauses")

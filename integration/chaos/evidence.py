@@ -65,7 +65,8 @@ class Evidence:
     `vanished` is what power cuts took before it was flushed, `deletions` what brokers deleted; `groups` names the
     members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where what is damaged
     ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began, `servers_apart` servers of
-    ZooKeeper that noticed that their data is not their leader's.
+    ZooKeeper that noticed that their data is not their leader's. `told` is topic, partition and offset of what gateways
+    have acknowledged, and `read_today` what a client of today reads in the end, by topic, Kafka's number and partition.
     """
 
     started_s: float = 0.0
@@ -83,6 +84,8 @@ class Evidence:
     registry: RegistryHistory = field(default_factory=RegistryHistory)
     starts: dict[TopicPartition, set[int]] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    told: dict[MessageId, tuple[str, int, int]] = field(default_factory=dict)
+    read_today: dict[tuple[str, int, TopicPartition], list[tuple[int, MessageId | None]]] = field(default_factory=dict)
     starts_given_up: int = 0
     servers_apart: int = 0
     troubles: list[str] = field(default_factory=list)

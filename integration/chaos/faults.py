@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 
     from integration.chaos.broker import ChaosBroker
+    from integration.chaos.gateway import ChaosGateway
     from integration.chaos.schedule import Fault
     from zk.child import ChildProcess
 
@@ -45,7 +46,7 @@ class _Named(Protocol):
 
 
 Named = TypeVar("Named", bound=_Named)
-Broker = TypeVar("Broker", bound="ChaosBroker")
+Server = TypeVar("Server", bound="ChaosBroker | ChaosGateway")
 
 
 class Begun(NamedTuple):
@@ -70,10 +71,13 @@ class Faults:
     What suffers one already is left alone until that is over.
     """
 
-    def __init__(self, kinds: Mapping[str, Begin], brokers: ValuesView[ChaosBroker]) -> None:
+    def __init__(
+        self, kinds: Mapping[str, Begin], brokers: ValuesView[ChaosBroker], others: Sequence[ChaosGateway] = ()
+    ) -> None:
         self.kinds = kinds
         self.suffering: set[str] = set()
         self._brokers = brokers
+        self._others = others
         self._begun: list[Begun] = []
         self._had_no_room: set[ChildProcess] = set()
 
@@ -97,18 +101,19 @@ class Faults:
             self.end(begun)
 
     def revive(self) -> Iterator[tuple[str, str, bool]]:
-        """Start brokers again that ended by themselves, as a supervisor would.
+        """Start servers again that ended by themselves, as a supervisor would.
 
         Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
         not answer may give up. A process that found its disk full ends, perhaps only later, and is not named.
         """
-        for broker in self._brokers:
-            if not broker.running and broker.name not in self.suffering:
-                output = broker.output()
-                found_no_room = broker.process in self._had_no_room and NO_SPACE in output
-                broker.launch()
+        servers: list[ChaosBroker | ChaosGateway] = [*self._brokers, *self._others]
+        for server in servers:
+            if not server.running and server.name not in self.suffering:
+                output = server.output()
+                found_no_room = server.process in self._had_no_room and NO_SPACE in output
+                server.launch()
                 if not found_no_room:
-                    yield broker.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
+                    yield server.name, output.decode(errors="replace").strip().rpartition("\n")[2], READY in output
 
     def live_through(self, faults: Sequence[Fault], started_s: float) -> Iterator[Moment | None]:
         """Begin and end faults when their time has come; yield each when it has, None while there is nothing to do."""
@@ -140,12 +145,12 @@ class Faults:
 
     # What several kinds do ---------------------------------------------------------------------------------------
 
-    def ended(self, broker: Broker | None, end: Callable[[Broker], object]) -> Begun | None:
-        """End a broker, which is started again when that is over."""
-        if broker is None:
+    def ended(self, server: Server | None, end: Callable[[Server], object]) -> Begun | None:
+        """End a server, which is started again when that is over."""
+        if server is None:
             return None
-        end(broker)
-        return Begun((broker.name,), broker.launch)
+        end(server)
+        return Begun((server.name,), server.launch)
 
     def paused(self, process: Pausable | None) -> Begun | None:
         """Suspend a process."""

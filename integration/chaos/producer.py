@@ -3,6 +3,7 @@
     keyed    confirms; every message has a key, and now and then it names its partition instead
     unkeyed  confirms; no keys
     plain    confirms nothing
+    today    a client of today sends through the gateways that SETTINGS name; every message has a key
 
 What is sent is written down before, and what became of it as soon as that is known. TOPICS are lines of a file, read
 again and again, so that a topic may be born. SIGTERM ends it once all that was sent is done.
@@ -19,10 +20,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from integration.chaos.defects import plant
-from integration.chaos.records import NO_KEY, MessageId, outcome_line, payload_of, sent_line
+from integration.chaos.gateway import TodayProducer
+from integration.chaos.records import NO_KEY, TODAY, MessageId, outcome_line, payload_of, sent_line, told_line
 from kafka2011 import Producer
 from kafka2011.errors import KafkaError
 from zk.clock import SYSTEM_CLOCK
@@ -30,8 +32,6 @@ from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from kafka2011.producer.batch import Receipt
 
 KEYS = 40
 NAMED_EVERY = 10
@@ -41,8 +41,10 @@ logger = logging.getLogger("producer")
 now_s = SYSTEM_CLOCK.monotonic_s
 
 
-def connect(settings: str) -> Producer:
+def connect(style: str, settings: str) -> Producer | TodayProducer:
     """Make a producer, once ZooKeeper answers."""
+    if style == TODAY:
+        return TodayProducer(json.loads(settings)["bootstrap.servers"])
     while True:
         try:
             return Producer(json.loads(settings))
@@ -61,12 +63,12 @@ def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> N
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     name = Path(path).stem
     draw = random.Random(name)
-    with connect(settings) as producer:
+    with connect(style, settings) as producer:
         number = 0
         next_s = now_s()
         while not ended.is_set():
             topic = draw.choice(Path(topics_path).read_text().split())
-            key = f"k{draw.randrange(KEYS)}" if style == "keyed" else NO_KEY
+            key = f"k{draw.randrange(KEYS)}" if style in {"keyed", TODAY} else NO_KEY
             named = None
             if style == "keyed" and number % NAMED_EVERY == 0:
                 key, named = NO_KEY, TopicPartition(topic, draw.randrange(3), 0)
@@ -79,8 +81,10 @@ def main(path: str, style: str, rate: str, topics_path: str, settings: str) -> N
                 os.write(file, outcome_line(now_s(), number, "failed", 0))
             else:
 
-                def done(future: Future[Receipt], number: int = number) -> None:
+                def done(future: Future[Any], number: int = number) -> None:
                     error = future.exception()
+                    if not error and style == TODAY:
+                        os.write(file, told_line(now_s(), number, future.result().partition, future.result().offset))
                     outcome = "failed" if error else "confirmed" if future.result().confirmed else "written"
                     resends = 0 if error else future.result().resends
                     os.write(file, outcome_line(now_s(), number, outcome, resends))

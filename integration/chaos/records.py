@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NO_KEY = "-"
+TODAY = "today"
+"""The style of producers that send through gateways."""
 _LONG_EVERY = 89
 _LONG_BYTES = 6000
 _SHORT_BYTES = 200
@@ -25,6 +27,11 @@ class MessageId(NamedTuple):
 
     producer: str
     number: int
+
+    @property
+    def is_of_today(self) -> bool:
+        """Whether a client of today sent it, through a gateway."""
+        return self.producer.startswith(f"{TODAY}.")
 
     def __str__(self) -> str:
         return f"{self.producer}:{self.number}"
@@ -97,6 +104,24 @@ def sent_line(stamp_s: float, number: int, topic: str, key: str, named: str) -> 
 def outcome_line(stamp_s: float, number: int, outcome: str, resends: int) -> bytes:
     """Return the line that is written once a producer knows what became of a message."""
     return f"O {stamp_s:.6f} {number} {outcome} {resends}\n".encode()
+
+
+def told_line(stamp_s: float, number: int, partition: int, offset: int) -> bytes:
+    """Return the line for what a gateway has acknowledged: Kafka's numbers for its place."""
+    return f"A {stamp_s:.6f} {number} {partition} {offset}\n".encode()
+
+
+def read_told(producer: str, lines: Iterable[str]) -> dict[MessageId, tuple[str, int, int]]:
+    """Return topic, partition and offset of what gateways have acknowledged to one start of a producer."""
+    topics: dict[int, str] = {}
+    told: dict[MessageId, tuple[str, int, int]] = {}
+    for kind, _, *rest in map(str.split, lines):
+        if kind == "S":
+            topics[int(rest[0])] = rest[1]
+        elif kind == "A":
+            number, partition, offset = map(int, rest)
+            told[MessageId(producer, number)] = topics[number], partition, offset
+    return told
 
 
 def read_sent(producer: str, lines: Iterable[str]) -> list[Sent]:

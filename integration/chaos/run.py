@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from integration.chaos.cluster import Cluster
 from integration.chaos.cluster_faults import GROWING, STEADY, ClusterFaults, start_clients
 from integration.chaos.evidence import Evidence, Happened
-from integration.chaos.records import Logged, Place, identify, read_member, read_sent, whole_lines
+from integration.chaos.records import Logged, Place, identify, read_member, read_sent, read_told, whole_lines
 from integration.chaos.registry_history import history_of, wall_to_lease_s
 from integration.chaos.sampler import Sampler
 from integration.chaos.schedule import to_json
 from integration.chaos.segments import logged_in
 from integration.chaos.zk_log import merge
+from integration.gateway.today import read_partition
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError
 from kafka2011.wire.protocol import EARLIEST
 from zk.clock import SYSTEM_CLOCK
+from zk.connecting import connect
+from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +49,7 @@ def run_schedule(
     say: Callable[[str], None],
     *,
     secure: bool = False,
+    gateways: int = 0,
 ) -> Evidence:
     """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
     directory = directory.absolute()
@@ -53,7 +57,7 @@ def run_schedule(
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence()
     say("starting ZooKeeper, brokers, producers and members")
-    with Cluster(directory, secure=secure) as cluster, Sampler(cluster) as sampler:
+    with Cluster(directory, secure=secure, gateways=gateways) as cluster, Sampler(cluster) as sampler:
         start_clients(cluster)
         evidence.started_s = now_s()
         say(f"{len(faults)} faults in {seconds:g} s")
@@ -66,6 +70,7 @@ def run_schedule(
         _read_producers(cluster, evidence)
         say("all is sent; reading the logs back")
         _read_logs(cluster, evidence)
+        evidence.troubles += _read_as_today(cluster, evidence)
         say("waiting for the groups")
         _await_groups(cluster, evidence)
         sampler.take()
@@ -122,6 +127,7 @@ def _read_producers(cluster: Cluster, evidence: Evidence) -> None:
     for client in cluster.clients:
         if client.kind == "producer":
             evidence.sent += read_sent(client.name, whole_lines(client.notes))
+            evidence.told |= read_told(client.name, whole_lines(client.notes))
 
 
 def _read_members(cluster: Cluster, evidence: Evidence) -> None:
@@ -136,6 +142,7 @@ def _read_complaints(cluster: Cluster) -> Iterator[str]:
     """Yield which processes logged an error that they did not expect."""
     outputs = {client.name: client.process.log_path for client in cluster.clients}
     outputs |= {broker.name: broker.output_path for broker in cluster.brokers.values()}
+    outputs |= {gateway.name: gateway.output_path for gateway in cluster.gateways}
     for name, path in outputs.items():
         found = path.read_text(errors="replace").count(_COMPLAINT)
         if found:
@@ -198,6 +205,23 @@ def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
                     served.setdefault(logged.place, logged._replace(gone="retention"))
             evidence.starts.setdefault(segment.where, set()).add(segment.offset)
         evidence.logged += (served[place] for place in sorted(served))
+
+
+def _read_as_today(cluster: Cluster, evidence: Evidence) -> Iterator[str]:
+    """Read what gateways serve; yield what could not be read."""
+    if not cluster.gateways:
+        return
+    with connect(cluster.zk_connect, connection_timeout_ms=30_000) as client:
+        lists = GatewayRegistry(client).lists(cluster.topics())
+    for topic, known in lists.items():
+        for number, where in enumerate(known.partitions if known is not None else ()):
+            try:
+                read = read_partition(cluster.bootstrap_servers, topic, number)
+            except TimeoutError as error:
+                yield str(error)
+                continue
+            found = [(offset, identify(value)) for offset, value in read]
+            evidence.read_today[topic, number, where] = [(offset, each[0] if each else None) for offset, each in found]
 
 
 def _read_log(

@@ -52,6 +52,7 @@ class Sampler:
         cluster = self._cluster
         found = {server.name: server.process for server in cluster.ensemble.servers.values()}
         found |= {broker.name: broker.process for broker in list(cluster.brokers.values())}
+        found |= {gateway.name: gateway.process for gateway in list(cluster.gateways)}
         found |= {client.name: client.process for client in list(cluster.clients) if client.has_begun}
         return {name: process for name, process in found.items() if process.running}
 

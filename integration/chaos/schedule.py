@@ -55,6 +55,15 @@ WEIGHTS: Mapping[str, float] = {
 }
 """How often each kind is drawn, relative to the others."""
 
+GATEWAY_WEIGHTS: Mapping[str, float] = {
+    **{kind: weight for kind, weight in WEIGHTS.items() if kind != "bit flip"},
+    "kill gateway": 6,
+    "pause gateway": 3,
+}
+"""With gateways. A client of today does not get past a message that a flipped bit has damaged."""
+GATEWAY_LINKS = (*LINKS, "gateway-zookeeper")
+GATEWAYS = 2
+
 LASTS_S: Mapping[str, tuple[float, float]] = {
     "kill": (0.3, 4.0),
     "pause": (0.5, 7.0),

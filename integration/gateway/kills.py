@@ -15,16 +15,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from integration.gateway.dying import POINTS
+from integration.gateway.today import idempotent_producer, read_partition, silent, wrong_offsets
 from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
 from kafka2011.local_cluster import LocalCluster, LocalGateway, LocalServer
 from zk.connecting import connect
@@ -44,7 +43,6 @@ DOWN_S = (0.0, 0.5, 3.0)
 """How long a killed process is down: the last one outlasts its session."""
 PAUSE_S = 5.0
 """Longer than a session of ZooKeeper lasts, and than a client waits for an answer."""
-CLIENT_TIMEOUT_MS = 4000
 POINT_S = 10.0
 """How long a gateway may take to get to the point where it is to die."""
 AT_STOP = {"anchored", "stored"}
@@ -148,18 +146,7 @@ class Producers:
             self._account.problems.append(f"{produce.__name__} {number}: {error!r}")
 
     def _today(self, partition: int) -> None:
-        producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": self._bootstrap_servers,
-                "enable.idempotence": True,
-                "message.timeout.ms": 600_000,
-                "request.timeout.ms": CLIENT_TIMEOUT_MS,
-                "socket.timeout.ms": CLIENT_TIMEOUT_MS,
-                "reconnect.backoff.max.ms": 1000,
-                "linger.ms": 2,
-                "logger": _silent(),
-            }
-        )
+        producer = idempotent_producer(self._bootstrap_servers)
 
         def note(error: Any, message: Any) -> None:
             if error is not None:
@@ -195,13 +182,6 @@ class Producers:
                 else:
                     self._account.confirmed_07.add(value)
                 time.sleep(0.01)
-
-
-def _silent() -> Any:
-    logger = logging.getLogger("silent")
-    logger.propagate = False
-    logger.addHandler(logging.NullHandler())
-    return logger
 
 
 def harm(cluster: LocalCluster, gateways: Gateways, account: Account, rng: random.Random, fault: str) -> None:
@@ -243,7 +223,7 @@ def check(cluster: LocalCluster, bootstrap_servers: str, account: Account) -> No
     numbers = known.partitions
     for partition, where in enumerate(numbers):
         broker = cluster.brokers[where.broker_id]
-        read = _read_today(bootstrap_servers, partition)
+        read = read_partition(bootstrap_servers, TOPIC, partition)
         _check_partition(account, partition, read)
         with SimpleConsumer(broker.host, broker.port) as consumer:
             stored = set(_stored(consumer))
@@ -258,47 +238,14 @@ def check(cluster: LocalCluster, bootstrap_servers: str, account: Account) -> No
 
 
 def _check_partition(account: Account, partition: int, read: list[tuple[int, bytes]]) -> None:
-    seen: dict[bytes, int] = {}
+    told = {value: offset for value, (_, offset) in account.offsets.items()}
+    account.problems += [f"partition {partition}: {text}" for text in wrong_offsets(read, told)]
     last = -1
-    for offset, value in read:
-        told = account.offsets.get(value)
-        if value in seen and told is not None:
-            account.problems.append(f"partition {partition}: {value!r} is at {seen[value]} and at {offset}")
-        seen[value] = offset
-        if told is not None and told[1] not in {-1, offset}:
-            account.problems.append(f"partition {partition}: {value!r} is at {offset}, its producer was told {told[1]}")
-        if value.startswith(b"today-"):
-            number = int(value.rsplit(b"-", 1)[1])
-            if number != last + 1:
-                account.problems.append(f"partition {partition}: record {number} comes after {last}")
-            last = number
-
-
-def _read_today(bootstrap_servers: str, partition: int) -> list[tuple[int, bytes]]:
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "account",
-            "enable.auto.commit": False,
-            "logger": _silent(),
-        }
-    )
-    where = confluent_kafka.TopicPartition(TOPIC, partition, confluent_kafka.OFFSET_BEGINNING)
-    ends_s = time.monotonic() + SETTLE_S
-    end = -1
-    while end < 0 and time.monotonic() < ends_s:
-        with suppress(confluent_kafka.KafkaException):
-            _, end = consumer.get_watermark_offsets(where, timeout=10)
-    consumer.assign([where])
-    read: list[tuple[int, bytes]] = []
-    position = 0
-    while position < end and time.monotonic() < ends_s:
-        messages = consumer.consume(1000, 1.0)
-        read += [(message.offset(), message.value()) for message in messages if message.error() is None]
-        [reached] = consumer.position([where])
-        position = max(position, reached.offset)
-    consumer.close()
-    return read
+    for value in (value for _, value in read if value.startswith(b"today-")):
+        number = int(value.rsplit(b"-", 1)[1])
+        if number != last + 1:
+            account.problems.append(f"partition {partition}: record {number} comes after {last}")
+        last = number
 
 
 def _stored(consumer: SimpleConsumer) -> list[bytes]:
@@ -342,7 +289,7 @@ def _produce(
     rng: random.Random,
     faults: list[str],
 ) -> None:
-    admin = AdminClient({"bootstrap.servers": gateways.bootstrap_servers, "logger": _silent()})
+    admin = AdminClient({"bootstrap.servers": gateways.bootstrap_servers, "logger": silent()})
     made = admin.create_topics([NewTopic(TOPIC, len(cluster.brokers), 1)], operation_timeout=SETTLE_S)
     made[TOPIC].result(SETTLE_S)
     producers = Producers(cluster, gateways, account, records)

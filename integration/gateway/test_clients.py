@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
@@ -112,6 +112,11 @@ def test_a_time_finds_the_first_record_that_is_not_older(cluster: LocalCluster, 
         [found] = consumer.offsets_for_times([confluent_kafka.TopicPartition(topic, 0, time_ms)], timeout=TIMEOUT_S)
         assert found.offset == offset
     consumer.close()
+
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    where = confluent_kafka.TopicPartition(topic, 0)
+    largest = admin.list_offsets({where: OffsetSpec.max_timestamp()})[where].result(TIMEOUT_S)
+    assert (largest.offset, largest.timestamp) == (99, times[99])
 
 
 def test_kafka_python_reads_what_it_produced(cluster: LocalCluster, topic: str) -> None:

@@ -38,8 +38,10 @@ class Process:
 class Broker(Process):
     """A broker that does as if. Each start makes another process."""
 
-    def __init__(self, output: bytes, *, running: bool, vanishing: set[MessageId] | None = None) -> None:
-        super().__init__("broker-0")
+    def __init__(
+        self, output: bytes, *, running: bool, vanishing: set[MessageId] | None = None, name: str = "broker-0"
+    ) -> None:
+        super().__init__(name)
         self._output = output
         self._vanishing = vanishing
         self.running = running
@@ -49,6 +51,9 @@ class Broker(Process):
 
     def output(self) -> bytes:
         return self._output
+
+    def kill(self) -> None:
+        self.running = False
 
     def launch(self) -> None:
         if not self.running:
@@ -78,6 +83,7 @@ class Cluster:
 
     def __init__(self, broker: Broker) -> None:
         self.brokers = {0: broker}
+        self.gateways: list[Broker] = []
         self.processes = [broker, Process("member-1"), Process("producer-1")]
         self.vanished: set[MessageId] = set()
 
@@ -87,6 +93,26 @@ class Cluster:
 
 def faults_of(broker: Broker) -> ClusterFaults:
     return ClusterFaults(cast("chaos.Cluster", Cluster(broker)))
+
+
+def test_a_gateway_is_killed_and_started_again() -> None:
+    """Also one that ended by itself, which is named; without any, nothing happens."""
+    cluster = Cluster(Broker(b"", running=True))
+    faults = ClusterFaults(cast("chaos.Cluster", cluster))
+    kill = Fault(0.0, "kill gateway", 1.0, 0.5)
+    assert faults.begin(kill) is None
+
+    gateway = Broker(b"0" + READY + b"here\nthe end\n", running=True, name="gateway-1")
+    cluster.gateways.append(gateway)
+    begun = faults.begin(kill)
+    assert begun is not None
+    assert begun.whom == ("gateway-1",)
+    assert not gateway.running
+    assert list(faults.revive()) == []
+    faults.end(begun)
+    assert gateway.running
+    gateway.running = False
+    assert list(faults.revive()) == [("gateway-1", "the end", True)]
 
 
 NO_ROOM = b"0" + READY + b"here\ncannot write: " + NO_SPACE + b"\nthe end\n"

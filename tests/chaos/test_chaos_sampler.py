@@ -17,7 +17,7 @@ def test_a_client_that_has_not_begun_is_left_out() -> None:
     process = SimpleNamespace(pid=os.getpid(), running=True)
     client = SimpleNamespace(name="keyed.1", process=process, has_begun=False)
     nothing = SimpleNamespace(servers={})
-    sampler = Sampler(cast("Cluster", SimpleNamespace(ensemble=nothing, brokers={}, clients=[client])))
+    sampler = Sampler(cast("Cluster", SimpleNamespace(ensemble=nothing, brokers={}, gateways=[], clients=[client])))
     sampler.take()
     assert not sampler.samples
     client.has_begun = True

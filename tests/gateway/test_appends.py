@@ -12,7 +12,9 @@ import pytest
 
 from kafka2011.errors import BrokerConnectionError, LogError
 from kafka2011.gateway import appends
+from kafka2011.gateway import largest_time as largest_time_module
 from kafka2011.gateway.appends import Append, Appender
+from kafka2011.gateway.largest_time import largest_time
 from kafka2011.gateway.numbering import senders
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
@@ -61,9 +63,16 @@ class Partition:
         self.tail.stop()
         self.start()
 
-    def send(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1), set_bytes: int = 1 << 18) -> Append:
+    def send(
+        self,
+        *values: bytes,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+        set_bytes: int = 1 << 18,
+        timestamp: int = 0,
+    ) -> Append:
         """Begin to append records of these values."""
-        (batch,) = open_batches(batch_of([Record(value) for value in values], producer=producer), 1 << 20)
+        records = [Record(value, timestamp=timestamp) for value in values]
+        (batch,) = open_batches(batch_of(records, producer=producer), 1 << 20)
         append = Append(
             [*wrappers_of(batch, TOPIC_ID.bytes, 3, lambda: os.urandom(8), set_bytes)],
             batch=Origin(*producer, len(values), os.urandom(8)) if producer[0] >= 0 else None,
@@ -77,9 +86,11 @@ class Partition:
         [(wrapper, _)] = wrappers_of(batch, TOPIC_ID.bytes, 3, lambda: os.urandom(8))
         return wrapper
 
-    def sent(self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> tuple[ErrorCode, int]:
+    def sent(
+        self, *values: bytes, producer: tuple[int, int, int] = (-1, -1, -1), timestamp: int = 0
+    ) -> tuple[ErrorCode, int]:
         """Append, and return what the client is told."""
-        return told(self.send(*values, producer=producer))
+        return told(self.send(*values, producer=producer, timestamp=timestamp))
 
     def values(self) -> dict[int, bytes | None]:
         """Return what a client reads, by number."""
@@ -437,6 +448,23 @@ def test_what_fails_unexpectedly_is_answered(partition: Partition, monkeypatch: 
         patch.setattr(partition.log, "index", fail)
         assert partition.sent(b"two") == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
     assert partition.sent(b"three") == (ErrorCode.NONE, 1)
+
+
+def test_the_largest_timestamp_is_found_among_the_newest_records(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert partition.sent(b"first") == (ErrorCode.NONE, 0)
+    assert largest_time(partition.log) == (0, 0)
+    for timestamp in (500, 300, 500, 400):
+        assert partition.sent(b"x" * 100, timestamp=timestamp)[0] is ErrorCode.NONE
+    assert largest_time(partition.log) == (1, 500)
+    partition.broker.append(bytes(MessageSet([b"of 0.7"])))
+    eventually(lambda: partition.log.index().end.number == 6)
+    assert largest_time(partition.log) == (1, 500)
+    monkeypatch.setattr(largest_time_module, "SEARCHED_BYTES", 3 * len(partition.broker.appends[-1]))
+    assert largest_time(partition.log) == (3, 500)
+    monkeypatch.setattr(largest_time_module, "SEARCHED_BYTES", 10)
+    assert largest_time(partition.log) is None
 
 
 DEFECTS = [defect for defect in read_defects("gateway_server").values() if "file" not in defect.shows]

@@ -33,6 +33,13 @@ def of_process(faults: Iterable[Happened], name: str) -> Happened | None:
     return next((each for each in faults if name in each.whom), None)
 
 
+def of_gateway(faults: Iterable[Happened]) -> Happened | None:
+    """Return one that a gateway suffered, or its session: another one may have taken over."""
+    return next(
+        (each for each in faults if any(name.startswith(("gateway-", "zookeeper-")) for name in each.whom)), None
+    )
+
+
 def of_session(faults: Iterable[Happened], client: str) -> Happened | None:
     """Return one that a client's session can have suffered from: the client's own, its links', or ZooKeeper's."""
     for each in faults:

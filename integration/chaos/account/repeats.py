@@ -50,7 +50,8 @@ def _resent(evidence: Evidence, sent: Sent, place: Place) -> Happened | None:
     if sent.outcome == "written" or (sent.outcome == "confirmed" and not sent.resends):
         return None
     suspects = list(faults.at(evidence, sent.sent_s, sent.ended_s or sent.sent_s + LONGEST_SEND_S))
-    return faults.of_broker(suspects, place.where.broker_id) or faults.of_process(suspects, sent.message.producer)
+    suffered = faults.of_broker(suspects, place.where.broker_id) or faults.of_process(suspects, sent.message.producer)
+    return suffered or (faults.of_gateway(suspects) if sent.message.is_of_today else None)
 
 
 def repeats_in_group(evidence: Evidence, group: str) -> tuple[Counter[str], list[Violation]]:

@@ -6,7 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from integration.chaos.account import commits, deletions, messages, order, ownership, repeats, resources, settling
+from integration.chaos.account import (
+    commits,
+    deletions,
+    messages,
+    order,
+    ownership,
+    repeats,
+    resources,
+    settling,
+    today,
+)
 from integration.chaos.evidence import Violation
 
 if TYPE_CHECKING:
@@ -57,6 +67,7 @@ def account_of(evidence: Evidence) -> Account:
     wrong += commits.find_wrong_commits(evidence)
     wrong += commits.find_missing_leases(evidence)
     wrong += resources.find_growth(evidence)
+    wrong += today.find_wrong_for_today(evidence)
     account.repeats["the logs"], unexplained = repeats.repeats_in_logs(evidence)
     wrong += unexplained
     for group in evidence.groups:
@@ -84,6 +95,9 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
         "commits": len(evidence.registry.commits),
         "double ownership": rules[ownership.TWO_OWNERS],
     }
+    if evidence.read_today:
+        figures["acknowledged by gateways"] = len(evidence.told)
+        figures["read by a client of today"] = sum(map(len, evidence.read_today.values()))
     growth = ", ".join(f"{number} {what}" for what, number in resources.most_growth(evidence).items())
     figures["most growth of a process"] = growth
     for group in evidence.groups:

@@ -41,6 +41,12 @@ def has_timestamps(batch: bytes) -> bool:
     return bool(max_timestamp != NO_TIMESTAMP)
 
 
+def largest_in(batch: bytes) -> tuple[int, int] | None:
+    """Return which record of an uncompressed batch has the largest timestamp first, and that; None if none has any."""
+    _, _, _, _, _, _, _, _, latest, _, _, _, _ = BATCH_HEADER.unpack_from(batch)
+    return None if latest == NO_TIMESTAMP else first_at(batch, latest)
+
+
 def first_at(batch: bytes, time_ms: int) -> tuple[int, int] | None:
     """Return which record of an uncompressed batch is the first that is not older than a time, and its timestamp.
 

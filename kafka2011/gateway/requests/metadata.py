@@ -18,7 +18,7 @@ def metadata(gateway: Gateway, caller: Caller, body: Body) -> Body:
     catalogue = gateway.catalogue
     asked = body["topics"]
     if asked is None or (caller.version == 0 and not asked):
-        topics = [_topic(gateway, name) for name in sorted(catalogue.lists) if _may_see(caller, name)]
+        topics = [_topic(gateway, name) for name in sorted(catalogue.lists) if may_see(caller, name)]
     else:
         names = {known.topic_id.bytes: known.topic for known in catalogue.lists.values()}
         topics = []
@@ -60,7 +60,8 @@ def _brokers(gateway: Gateway, caller: Caller) -> list[Body]:
     return brokers
 
 
-def _may_see(caller: Caller, topic: str) -> bool:
+def may_see(caller: Caller, topic: str) -> bool:
+    """Say whether a caller may know of a topic."""
     return caller.may(CONSUME, topic) or caller.may(PRODUCE, topic)
 
 
@@ -69,7 +70,7 @@ def _asked_topic(gateway: Gateway, caller: Caller, name: str, *, may_create: boo
         validate_topic(name)
     except KafkaError:
         return {"error_code": ErrorCode.INVALID_TOPIC_EXCEPTION, "name": name}
-    if not _may_see(caller, name):
+    if not may_see(caller, name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
     if name not in gateway.catalogue.lists and may_create and gateway.config.auto_create_topics:
         if not caller.may(PRODUCE, name):

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
+from kafka2011.gateway.largest_time import largest_time
 from kafka2011.gateway.partitions import await_current
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests.context import find_readable
@@ -18,10 +19,11 @@ logger = logging.getLogger(__name__)
 
 LATEST = -1
 EARLIEST = -2
+LARGEST_TIME = -3
 
 
 def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:
-    """Return a number for each partition: the first, the one after the last, or that of a time."""
+    """Return a number for each partition: the first, the one after the last, or that of a time or the largest time."""
     topics = []
     for topic in body["topics"]:
         answers = []
@@ -67,7 +69,7 @@ def _at(served: Served, timestamp: int) -> Body:
         return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
     if timestamp == LATEST:
         return {"offset": served.log.index().end.number}
-    if timestamp < 0:
+    if timestamp < LARGEST_TIME:
         return {"error_code": ErrorCode.INVALID_REQUEST}
-    found = served.log.number_at_time(timestamp)
+    found = largest_time(served.log) if timestamp == LARGEST_TIME else served.log.number_at_time(timestamp)
     return {} if found is None else {"offset": found[0], "timestamp": found[1]}

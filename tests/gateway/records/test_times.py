@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps
+from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps, largest_in
 from tests.support.record_batches import APPEND_TIME, Record, batch_of
 
 
@@ -38,3 +38,15 @@ def test_without_timestamps_nothing_is_found() -> None:
     assert has_timestamps(batch(1))
     assert not has_timestamps(batch(-1, -1))
     assert first_at(batch(-1, -1), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (batch(100, 50, 300, 300, 200), (2, 300)),
+        (batch(100, 200, attributes=APPEND_TIME, max_timestamp=500), (0, 500)),
+        (batch(-1, -1), None),
+    ],
+)
+def test_the_first_record_with_the_largest_timestamp_is_found(made: bytes, expected: tuple[int, int] | None) -> None:
+    assert largest_in(made) == expected

@@ -1,0 +1,102 @@
+"""What a client of today reads through gateways is accounted for apart from 0.7's bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration.chaos.account import repeats, today
+from integration.chaos.account.summary import account_of
+from integration.chaos.records import MessageId, read_told, sent_line, told_line
+from tests.support.chaos_evidence import WHERE, good_evidence, happened, logged, message, sent
+
+if TYPE_CHECKING:
+    from integration.chaos.evidence import Evidence
+
+PRODUCER = "today.1"
+KEY = (WHERE.topic, 0, WHERE)
+
+
+def evidence_of_today() -> Evidence:
+    """Two messages of 0.7, and two records that a client of today sent, which lie and are read behind them."""
+    evidence = good_evidence()
+    evidence.groups.clear()
+    evidence.sent += [sent(0, producer=PRODUCER), sent(1, producer=PRODUCER)]
+    evidence.logged += [logged(2, 0, producer=PRODUCER), logged(3, 1, producer=PRODUCER)]
+    evidence.told = {message(number, PRODUCER): (WHERE.topic, 0, 2 + number) for number in range(2)}
+    evidence.read_today = {
+        KEY: [(0, message(0)), (1, message(1)), (2, message(0, PRODUCER)), (3, message(1, PRODUCER))],
+    }
+    return evidence
+
+
+def rules(evidence: Evidence) -> set[str]:
+    return {violation.rule for violation in today.find_wrong_for_today(evidence)}
+
+
+def test_nothing_is_wrong() -> None:
+    evidence = evidence_of_today()
+    assert rules(evidence) == set()
+    assert account_of(evidence).figures["acknowledged by gateways"] == 2
+    assert rules(good_evidence()) == set()
+
+
+def test_a_record_that_was_acknowledged_is_not_read() -> None:
+    """A power cut does not excuse that: it was flushed. Retention does."""
+    evidence = evidence_of_today()
+    del evidence.read_today[KEY][-1]
+    evidence.vanished.add(message(1, PRODUCER))
+    assert rules(evidence) == {today.LOST}
+    evidence.logged[-1] = evidence.logged[-1]._replace(gone="retention")
+    assert rules(evidence) == set()
+
+
+def test_a_confirmed_message_of_2011_is_not_read() -> None:
+    evidence = evidence_of_today()
+    del evidence.read_today[KEY][0]
+    assert rules(evidence) == {today.MISSED}
+    evidence.logged[0] = evidence.logged[0]._replace(gone="retention")
+    assert rules(evidence) == set()
+
+
+def test_a_record_is_read_twice() -> None:
+    """A message of 0.7 may be: its producer sent it again."""
+    evidence = evidence_of_today()
+    evidence.read_today[KEY].append((4, message(0)))
+    assert rules(evidence) == set()
+    evidence.read_today[KEY].append((5, message(1, PRODUCER)))
+    assert rules(evidence) == {today.MISPLACED, today.DISORDER}
+
+
+def test_a_record_is_not_where_its_producer_was_told() -> None:
+    evidence = evidence_of_today()
+    evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, 7)
+    assert rules(evidence) == {today.MISPLACED}
+    evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, -1)  # nobody knew
+    assert rules(evidence) == set()
+
+
+def test_records_are_read_in_another_order() -> None:
+    evidence = evidence_of_today()
+    evidence.read_today[KEY][2:] = [(2, message(1, PRODUCER)), (3, message(0, PRODUCER))]
+    evidence.told.clear()
+    assert today.DISORDER in rules(evidence)
+
+
+@pytest.mark.parametrize(("whom", "is_explained"), [("gateway-1", True), ("steady-1", False)])
+def test_bytes_that_lie_twice_are_explained_by_a_gateway(whom: str, is_explained: bool) -> None:
+    evidence = evidence_of_today()
+    evidence.sent[-1] = evidence.sent[-1]._replace(resends=1)
+    evidence.logged.append(logged(4, 1, producer=PRODUCER))
+    evidence.happened.append(happened("kill gateway", 0.5, 2.0, whom))
+    _, wrong = repeats.repeats_in_logs(evidence)
+    assert (wrong == []) is is_explained
+
+
+def test_what_a_producer_was_told_is_read_back() -> None:
+    lines = [sent_line(1.0, 0, "chaos-1", "k1", ""), told_line(1.5, 0, 3, 17), sent_line(2.0, 1, "chaos-2", "k1", "")]
+    told = read_told(PRODUCER, [line.decode() for line in lines])
+    assert told == {MessageId(PRODUCER, 0): ("chaos-1", 3, 17)}
+    assert MessageId(PRODUCER, 0).is_of_today
+    assert not MessageId("keyed.1", 0).is_of_today
