@@ -104,7 +104,13 @@ class GatewayRegistry:
 
     def ensure_parents(self) -> None:
         """Create the persistent parents, so that they can be watched."""
-        for path in (paths.GATEWAY_CLAIMS, paths.GATEWAY_GROUPS, paths.GATEWAY_TOPICS, paths.GATEWAY_ANCHORS):
+        for path in (
+            paths.GATEWAY_IDS,
+            paths.GATEWAY_CLAIMS,
+            paths.GATEWAY_GROUPS,
+            paths.GATEWAY_TOPICS,
+            paths.GATEWAY_ANCHORS,
+        ):
             self._nodes.ensure_persistent(path)
 
     def cluster_id(self) -> str:
@@ -133,6 +139,19 @@ class GatewayRegistry:
                     self._nodes.set(paths.GATEWAY_NODES, text, node.version)
             except (NodeExists, VersionConflict) as error:
                 logger.info("another gateway has got a number: %s", error)
+
+    def announce(self, number: int) -> None:
+        """Say that a gateway lives, in this session. Raises NodeHeld while an older session of it does."""
+        ephemeral.claim(self._nodes, paths.gateway_id(number), b"")
+
+    def retire(self, number: int) -> None:
+        """Say so no more."""
+        ephemeral.release(self._nodes, paths.gateway_id(number))
+
+    def live(self) -> list[int]:
+        """Return the numbers of the gateways that live, sorted."""
+        names = self._nodes.children(paths.GATEWAY_IDS)
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def claim(self, broker_id: int, address: GatewayAddress) -> None:
         """Serve a broker's partitions from now on, in this session. Raises NodeHeld when another gateway does."""

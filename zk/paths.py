@@ -21,6 +21,7 @@
     /replicas/{id}/members/{name}                       ephemeral   where a replica listens, and its disk's id
     /gateway/cluster                                    persistent  the cluster's id, as gateways tell it to clients
     /gateway/nodes                                      persistent  addresses of gateways; their order is their number
+    /gateway/ids/{number}                               ephemeral   a gateway that lives
     /gateway/claims/{id}                                ephemeral   the gateway that serves a broker's partitions
     /gateway/topics/{topic}                             persistent  the topic's id, and its partitions in order
     /gateway/anchors/{topic-id}/{id}-{partition}        persistent  numbers of messages at some positions of a log
@@ -58,6 +59,7 @@ AUDIT_TABLES = "/audit/tables"
 REQUESTS = "/requests"
 REPLICAS = "/replicas"
 GATEWAY_CLUSTER = "/gateway/cluster"
+GATEWAY_IDS = "/gateway/ids"
 GATEWAY_CLAIMS = "/gateway/claims"
 GATEWAY_NODES = "/gateway/nodes"
 GATEWAY_TOPICS = "/gateway/topics"
@@ -262,6 +264,11 @@ def gateway_topic_commits(group_name: str, topic_name: str) -> str:
 def gateway_commit(group_name: str, where: TopicPartition) -> str:
     """Return where gateways note more of an offset than 0.7 can."""
     return f"{gateway_topic_commits(group_name, where.topic)}/{_partition_name(where)}"
+
+
+def gateway_id(number: int) -> str:
+    """Return where a gateway says that it lives."""
+    return f"{GATEWAY_IDS}/{number}"
 
 
 def gateway_group(group_name: str) -> str:

@@ -156,27 +156,37 @@ class Shares:
         self._brokers = BrokerRegistry(client)
         self._owners = OwnerRegistry(client)
 
-    def are_settled(self, members: int | None) -> bool:
-        """Say whether all that many members are there, and each has its share."""
+    def are_there(self, members: int) -> bool:
+        """Say whether there are so many members."""
+        try:
+            return len(self._consumers.members(GROUP)) == members
+        except ZkError:
+            return False
+
+    def are_settled(self) -> bool:
+        """Say whether each member has its share."""
         try:
             texts = self._consumers.subscriptions(GROUP)
             partitions = TopicPartition.all_of(TOPIC, self._brokers.partitions_of(TOPIC))
             owners = self._owners.owners(GROUP, TOPIC)
         except ZkError:
             return False
-        if members not in {None, len(texts)} or len(partitions) != 2 * PARTITIONS:
+        if len(partitions) != 2 * PARTITIONS:
             return False
         counts = {consumer_id: TopicCount.parse(text) for consumer_id, text in texts.items()}
         wanted = owners_by_topic({TOPIC: partitions}, counts)
         return {where: owner.stream_id for where, owner in owners.items()} == wanted
 
-    def await_settled(self, members: int | None, timeout_s: float) -> float | None:
-        """Wait until they are, and return how long that took; None if it did not happen."""
-        begun = time.monotonic()
-        while time.monotonic() < begun + timeout_s:
-            if self.are_settled(members):
-                return time.monotonic() - begun
-            time.sleep(0.05)
+    def await_settled(self, members: int, timeout_s: float) -> float | None:
+        """Wait until they have, and return how long that took once so many were there; None if it did not happen."""
+        ends_s = time.monotonic() + timeout_s
+        there_s: float | None = None
+        while (now_s := time.monotonic()) < ends_s:
+            if self.are_there(members):
+                there_s = now_s if there_s is None else there_s
+                if self.are_settled():
+                    return time.monotonic() - there_s
+            time.sleep(0.02)
         return None
 
 

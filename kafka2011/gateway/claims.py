@@ -25,9 +25,10 @@ RETRY_S = 1.0
 
 
 class Claims:
-    """Claims every live broker that no other gateway serves. `on_lost` is called with a broker's id when one is lost.
+    """Claims its share of the live brokers. `on_lost` is called with a broker's id when it is served no more.
 
-    What has been sent to a broker cannot be fenced; so a claim counts only while its session certainly lives.
+    Gateways divide brokers as members of a group divide partitions: both are sorted, and each takes a run of them. What
+    has been sent to a broker cannot be fenced; so a claim counts only while its session certainly lives.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Claims:
         self._clock = clock
         self._lease: SessionLease | None = None
         self._claimed: set[int] = set()
+        self._is_announced = False
         self._greenlet: gevent.Greenlet[..., None] | None = None
 
     def start(self) -> None:
@@ -58,13 +60,13 @@ class Claims:
             self._greenlet.kill()
         if self._lease is not None:
             self._lease.end()
-        for broker_id in sorted(self._claimed):
-            try:
+        claimed, self._claimed = sorted(self._claimed), set()
+        try:
+            self._catalogue.registry.retire(self.address.node_id)
+            for broker_id in claimed:
                 self._catalogue.registry.release(broker_id)
-            except ZkError as error:
-                logger.debug("the claim on broker %d ends with the session: %s", broker_id, error)
-                break
-        self._claimed.clear()
+        except ZkError as error:
+            logger.debug("claims on brokers end with the session: %s", error)
 
     def holds(self, broker_id: int) -> bool:
         """Say whether this gateway certainly serves a broker now."""
@@ -95,11 +97,43 @@ class Claims:
             if self._lease is None or self._lease.session_id != session_id:
                 self._lose_all()
                 self._lease = SessionLease(self._client, session_id)
+                self._announce()
             self._lease.renew()
-            for broker_id in self._catalogue.brokers.keys() - self._claimed:
+            share = self._share()
+            for broker_id in sorted(self._claimed - share):
+                self._give_up(broker_id)
+            for broker_id in sorted(share - self._claimed):
                 self._claim(broker_id)
         except ZkError as error:
             logger.warning("no claim can be made or kept for now: %s", error)
+
+    def _announce(self) -> None:
+        try:
+            self._catalogue.registry.announce(self.address.node_id)
+        except NodeHeld as error:  # of an earlier process at this address: it goes with its session
+            logger.debug("others know of this gateway by its old session: %s", error)
+            self._is_announced = False
+        else:
+            self._is_announced = True
+
+    def _share(self) -> set[int]:
+        """Return the live brokers that are this gateway's, and those of before that are away just now."""
+        if not self._is_announced:
+            self._announce()
+        gateways = sorted({*self._catalogue.registry.live(), self.address.node_id})
+        brokers = sorted(self._catalogue.brokers)
+        each, rest = divmod(len(brokers), len(gateways))
+        place = gateways.index(self.address.node_id)
+        begin = place * each + min(place, rest)
+        share = set(brokers[begin : begin + each + (place < rest)])
+        return share | (self._claimed - set(brokers))
+
+    def _give_up(self, broker_id: int) -> None:
+        """Let another gateway serve a broker, once nothing more is sent to it from here."""
+        self._claimed.discard(broker_id)
+        self._on_lost(broker_id)
+        self._catalogue.registry.release(broker_id)
+        logger.info("broker %d goes to another gateway", broker_id)
 
     def _claim(self, broker_id: int) -> None:
         try:

@@ -47,6 +47,10 @@ class Gateway:
         self.claims = Claims(self.client, self.catalogue, self.address, self.lost.append, self.clock)
 
     @property
+    def served(self) -> list[int]:
+        return [broker_id for broker_id in range(3) if self.claims.holds(broker_id)]
+
+    @property
     def holds(self) -> bool:
         return self.claims.holds(0)
 
@@ -90,6 +94,31 @@ def test_one_gateway_serves_a_broker_and_another_one_takes_over(gateway: Gateway
     await_that(lambda: other.holds)
     assert not gateway.holds
     other.claims.stop()
+
+
+def test_gateways_divide_the_brokers(gateway: Gateway) -> None:
+    """Each serves a run of them; one that joins gets its share from the other, and one that goes leaves its own."""
+    gateway.catalogue.brokers = dict.fromkeys(range(3))
+    gateway.claims.start()
+    assert gateway.served == [0, 1, 2]
+    other = Gateway(1, gateway)
+    other.catalogue.brokers = dict.fromkeys(range(3))
+    other.claims.start()
+    await_that(lambda: (gateway.served, other.served) == ([0, 1], [2]))
+    assert gateway.lost == [2]
+    gateway.claims.stop()
+    await_that(lambda: other.served == [0, 1, 2])
+    other.claims.stop()
+
+
+def test_a_broker_that_is_away_stays_with_its_gateway(gateway: Gateway) -> None:
+    """It comes back in a moment, and clients would have to look for it twice."""
+    gateway.catalogue.brokers = dict.fromkeys(range(3))
+    gateway.claims.start()
+    del gateway.catalogue.brokers[1]
+    looked = len(gateway.client.calls)
+    await_that(lambda: len(gateway.client.calls) > looked + 4)
+    assert gateway.served == [0, 1, 2]
 
 
 def test_a_claim_counts_only_as_long_as_its_session_certainly_lives(gateway: Gateway) -> None:
