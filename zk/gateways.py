@@ -171,17 +171,17 @@ class GatewayRegistry:
                 self.malformed.skip(error)
         return addresses
 
-    def claim_group(self, group: str, address: GatewayAddress) -> GatewayAddress:
-        """Be the gateway of a group's members from now on, in this session; return the one that is.
+    def claim_group(self, group: str, address: GatewayAddress) -> GatewayAddress | None:
+        """Be the gateway of a group's members from now on, in this session; return the one that is if another is.
 
-        Raises MalformedNode when nobody can tell which that is.
+        That may be this one in an older session. Raises MalformedNode when nobody can tell which it is.
         """
         path = paths.gateway_group(group)
         try:
             ephemeral.claim(self._nodes, path, address.text.encode())
         except NodeHeld as error:
             return GatewayAddress.from_node(path, error.data)
-        return address
+        return None
 
     def release_group(self, group: str) -> None:
         """Let another gateway have a group's members."""

@@ -23,7 +23,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def produced(cluster: LocalCluster, topic: str, records: list[dict[str, Any]], **settings: object) -> list[int]:
-    """Produce records with confluent-kafka to partition 0, and return the offsets that it was told."""
+    """Produce records with confluent-kafka, to partition 0 if they name none; return the offsets that it was told."""
     offsets: list[int] = []
 
     def note(error: object, message: confluent_kafka.Message) -> None:
@@ -34,7 +34,7 @@ def produced(cluster: LocalCluster, topic: str, records: list[dict[str, Any]], *
 
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     for record in records:
-        producer.produce(topic, partition=0, on_delivery=note, **record)
+        producer.produce(topic, on_delivery=note, **{"partition": 0, **record})
     assert producer.flush(TIMEOUT_S) == 0
     return offsets
 

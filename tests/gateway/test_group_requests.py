@@ -82,7 +82,7 @@ class World:
             lookups=lookups,
             group_directory=GroupDirectory(zk),
             group_offsets=GroupOffsets(catalogue, lookups, CommitNotes(zk)),
-            group_claims=SimpleNamespace(holds=lambda _: self.is_coordinator),
+            group_claims=SimpleNamespace(coordinates=lambda _: self.is_coordinator),
             coordinator=Members(ErrorCode.UNKNOWN_MEMBER_ID),
         )
         self.rules: dict[tuple[str, str], bool] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import gevent
 
 from zk.clock import SYSTEM_CLOCK
-from zk.errors import ZkError
+from zk.errors import NotConnected, ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,9 +62,13 @@ class GroupClaims:
 
     def find(self, group: str) -> GatewayAddress:
         """Return the gateway that coordinates a group: this one, if no other does. Raises ZkError."""
-        if self.holds(group):
-            return self._address
-        return self._claim(group)
+        return self._address if self.holds(group) else self._claim(group) or self._address
+
+    def coordinates(self, group: str) -> bool:
+        """Say whether this gateway coordinates a group, now or from now on. Raises ZkError."""
+        if not self.holds(group):
+            self._claim(group)  # another gateway may have sent the client here, before this one was asked
+        return self.holds(group)
 
     def holds(self, group: str) -> bool:
         """Say whether this gateway certainly coordinates a group now; if so, it keeps it for some time."""
@@ -74,18 +78,21 @@ class GroupClaims:
         self._claimed[group] = claimed[0], self._clock.monotonic_s()
         return True
 
-    def _claim(self, group: str) -> GatewayAddress:
+    def _claim(self, group: str) -> GatewayAddress | None:
+        """Claim a group, and return the gateway that has it if another has."""
         session_id = self._claims.certain_session_id()
+        if session_id is None:
+            raise NotConnected("the session in ZooKeeper may have ended")
         holder = self._registry.claim_group(group, self._address)
-        if holder != self._address:
+        if holder is not None:
             if self._claimed.pop(group, None) is not None:
                 logger.warning("another gateway coordinates group %s now", group)
                 self._on_lost(group)
-        elif session_id is not None:
-            if group not in self._claimed:
-                logger.info("this gateway coordinates group %s", group)
-            self._claimed[group] = session_id, self._clock.monotonic_s()
-        return holder
+            return holder
+        if group not in self._claimed:
+            logger.info("this gateway coordinates group %s", group)
+        self._claimed[group] = session_id, self._clock.monotonic_s()
+        return None
 
     def _run(self) -> None:
         while True:

@@ -65,7 +65,7 @@ def _commit(
         if gateway.group_directory.has_members(group):
             return dict.fromkeys(commits, ErrorCode.UNKNOWN_MEMBER_ID)
         return gateway.group_offsets.write(group, commits)
-    if not gateway.group_claims.holds(group):
+    if not gateway.group_claims.coordinates(group):
         return dict.fromkeys(commits, ErrorCode.NOT_COORDINATOR)
     placed, errors = gateway.group_offsets.place(commits)
     outcome = gateway.coordinator.commit(group, member_id, body.get("group_instance_id"), generation, placed)

@@ -71,8 +71,8 @@ def _by_coordinator(
 
     @wraps(handle)
     def handled(gateway: Gateway, caller: Caller, body: Body) -> Body:
-        error = _coordination_error(gateway, caller, body["group_id"])
         try:
+            error = _coordination_error(gateway, caller, body["group_id"])
             return {"error_code": error, "member_id": ""} if error else handle(gateway, caller, body)
         except ZkError as failure:
             logger.warning("group %s: %s", body["group_id"], failure)
@@ -86,7 +86,7 @@ def _coordination_error(gateway: Gateway, caller: Caller, group: str) -> ErrorCo
     error = group_error(caller, group)
     if error:
         return error
-    return ErrorCode.NONE if gateway.group_claims.holds(group) else ErrorCode.NOT_COORDINATOR
+    return ErrorCode.NONE if gateway.group_claims.coordinates(group) else ErrorCode.NOT_COORDINATOR
 
 
 @_by_coordinator
