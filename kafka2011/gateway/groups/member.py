@@ -21,6 +21,7 @@ from kafka2011.consumer.zk_group import ZkGroup
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.groups.member_state import MemberState
 from zk.commit_notes import CommitNotes
+from zk.consumers import ConsumerRegistry
 from zk.errors import ZkError
 from zk.gateway_members import GatewayMemberRegistry
 from zk.sessions import SessionEvents
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PATIENCE_S = 5.0
+"""A member of 0.7 that waits longer for a partition may have given up: it tries four times, 2 s apart."""
 RETRY_MS = 500
 """The time until a rebalance is tried again that found another owner, unless that one gives up before."""
 
@@ -87,6 +90,7 @@ class GroupMember:
         self._events: SessionEvents | None = None
         self._committer = OffsetCommitter(threads.new_lock())
         self._notes = CommitNotes(client)
+        self._released_late = False  # something, so that members of 0.7 may no longer wait for it
 
     # What the coordinator does
 
@@ -139,7 +143,7 @@ class GroupMember:
             clock=self._clock,
             threads=self._threads,
         )
-        self.membership.on_settled = self.note_change
+        self.membership.on_settled = self._note_settled
         self.membership.start()
 
     def _withdraw(self) -> None:
@@ -233,15 +237,33 @@ class GroupMember:
         except ZkError as error:
             logger.warning("%s: messages of compressed sets may be redelivered: %s", self.consumer_id, error)
 
+    def _note_settled(self) -> None:
+        self.note_change()
+        session = None if self.membership is None else self.membership.rebalancer.session
+        if not self._released_late or session is None:
+            return
+        # Whoever has given up tries again when a member comes or goes; this one wants nothing, so no share changes.
+        registry, name = ConsumerRegistry(self.client, session.session_id), f"{self.consumer_id}-was-late"
+        try:
+            registry.register(self.group, name, TopicCount({}).text)
+            registry.deregister(self.group, name)
+        except ZkError as error:
+            logger.warning("%s: members of 0.7 may wait for what it has given up: %s", self.consumer_id, error)
+        else:
+            self._released_late = False
+
     def await_release(self, where: TopicPartition, deadline_s: float) -> None:
         """Wait until the client no longer has a partition; one that takes longer is overdue."""
         self.note_change()
+        begun_s = self._clock.monotonic_s()
         while not self.state.may_release(where):
             remaining_s = deadline_s - self._clock.monotonic_s()
             if remaining_s <= 0:
                 self._on_overdue(self)
-                return
+                break
             self._changed.wait(remaining_s)
+        if self._clock.monotonic_s() > begun_s + PATIENCE_S:
+            self._released_late = True
 
 
 class NotOwnedError(KafkaError):

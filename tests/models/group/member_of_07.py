@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zk.client import ZkClient
 
 _NEVER_S = float("inf")
+_TRIES = 8  # 0.7.2 tries four times, 2 s apart, and then waits until a member or a partition comes or goes
 _PATIENCE_MS = 10**9
 
 
@@ -47,6 +48,7 @@ class MemberOf07:
         self.consumed: dict[TopicPartition, int] = {}  # of what it believes to own
         self._claimed: list[TopicPartition] = []
         self._is_woken = True
+        self._tries = 0
         self._tasks = tasks
         self._referee = referee
         self._session_id: int | None = None
@@ -84,12 +86,13 @@ class MemberOf07:
         self._tasks.start(self.name, name, self._try if name == "try" else self._commit_quietly, hash(self.position))
 
     def _try(self) -> None:
+        self._tries = 1 if self._is_woken else self._tries + 1
         self._is_woken, self.try_at_s = False, _NEVER_S
         try:
             is_done = self._rebalance()
         except ZkError:
             is_done = False
-        if not is_done:
+        if not is_done and self._tries < _TRIES:
             self.try_at_s = self.client.clock.now_s + BACKOFF_S
 
     def _rebalance(self) -> bool:
@@ -187,7 +190,7 @@ class MemberOf07:
     def position(self) -> Hashable:
         return (
             self.is_gone,
-            self._is_woken,
+            (self._is_woken, self._tries),
             self.try_at_s - self.client.clock.now_s,
             tuple(self.consumed.items()),
             tuple(self._claimed),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zk.cluster import TopicPartition
 
 HEARTBEAT_S = 1
+NAP_S = 12
 _JOIN_S = 3
 _NEVER_S = float("inf")
 _TIMEOUTS = Timeouts(session_s=60, rebalance_s=30)
@@ -87,12 +88,13 @@ class MemberOfToday:
             name = "heartbeat"
         if name in self.running or self.is_gone or (name in {"try", "renew"} and membership is None):
             return
-        if name == "renew":
+        if name == "renew" and self._clock.now_s >= self.fetch_at_s:
             self.start("heartbeat")
         acts: dict[str, Callable[[], object]] = {
             "try": self._try,
             "renew": lambda: membership is None or membership.renew_lease(),
             "heartbeat": self._heartbeat,
+            "nap": self.nap,
             "join": self._join,
             "commit": lambda: self._commit(list(self.held)),
             "leave": self._leave,
@@ -140,7 +142,13 @@ class MemberOfToday:
             return False
         return self._joins or self.member.state.heartbeat(self._generation) is not ErrorCode.NONE
 
+    def nap(self) -> None:
+        """Have its client do nothing for some time, as one that works on a message for long."""
+        self.fetch_at_s = self._clock.now_s + NAP_S
+
     def _heartbeat(self) -> None:
+        if self._clock.now_s < self.fetch_at_s:
+            return
         self.fetch_at_s = self._clock.now_s + HEARTBEAT_S
         if self.lacks_start:
             self.start("join")

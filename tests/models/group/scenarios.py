@@ -21,6 +21,7 @@ def joined(*names: str, reads: int = 0) -> Callable[[GroupModel], None]:
     def begin(group: GroupModel) -> None:
         for name in names:
             group.join(name)
+            group.go_on()
             run(group)
         for name in names:
             for _ in range(reads):
@@ -110,6 +111,21 @@ def fallen_silent(name: str) -> Callable[[GroupModel], None]:
     return begin
 
 
+def given_up(number: int) -> Callable[[GroupModel], None]:
+    """Begin at the moment when the owner of a partition has given it up."""
+
+    def begin(group: GroupModel) -> None:
+        path = f"{OWNERS}0-{number}"
+        before = group.ensemble.leader.tree[path]
+        for _ in range(_ROUNDS):
+            run(group, until=lambda group: group.ensemble.leader.tree.get(path) is not before)
+            if group.ensemble.leader.tree.get(path) is not before:
+                break
+            group.do(_SECOND)
+
+    return begin
+
+
 def entered(name: str) -> Callable[[GroupModel], None]:
     """Begin with a member that has settled, while the others stand still."""
 
@@ -120,6 +136,7 @@ def entered(name: str) -> Callable[[GroupModel], None]:
     return begin
 
 
+_ROUNDS = 10
 _ONE = {0: 1}
 _STILL: dict[Action, int] = {("second",): 8, ("stop", "a"): 1, ("go on", "a"): 1, ("read", "a"): 1}
 _LATER: dict[Action, int] = {("second",): 6, ("read", "a"): 1}
@@ -252,6 +269,20 @@ SCENARIOS = {
         of_today=frozenset("a"),
         of_07=frozenset("b"),
         begin=joined("a", reads=1),
+    ),
+    "a member of 0.7 waits for a client of today": Scenario(
+        {"a": 0, "b": 0},
+        {("join", "b"): 1, ("read", "a"): 1},
+        of_today=frozenset("a"),
+        of_07=frozenset("b"),
+        begin=then(joined("a"), do(("nap", "a"))),
+    ),
+    "a client of today that keeps what it can gives a partition up": Scenario(
+        {"a": 0, "b": 0},
+        {("read", "a"): 3},
+        of_today=frozenset("a"),
+        keep=frozenset("a"),
+        begin=then(joined("a"), do(("join", "b")), given_up(1)),
     ),
     "a client of today counts as gone": Scenario(
         {"a": 0, "b": 0},
