@@ -205,6 +205,20 @@ def reset(cluster: LocalCluster, group: str, topic: str, *to: str) -> int:
 
 
 @needs_java
+def test_consumers_with_a_group(cluster: LocalCluster, topic: str) -> None:
+    """One goes on where the one before has come, within a compressed message too."""
+    java(cluster, "TopicCommand", "--create", "--topic", topic, "--partitions", "1")
+    java(cluster, "ConsoleProducer", "--topic", topic, given="".join(f"{number}\n" for number in range(1000)))
+    consume = ["consumer.ConsoleConsumer", "--topic", topic, "--group", f"group-{topic}", "--from-beginning"]
+    for numbers in (range(601), range(601, 1000)):
+        ends = ["--max-messages", str(len(numbers)), "--timeout-ms", str(TIMEOUT_S * 500)]
+        assert java(cluster, *consume, *ends).split() == [str(number) for number in numbers]
+    assert described_group(cluster, f"group-{topic}")[0] == ("1000", "1000", "0", "-")
+    perf = ["ConsumerPerformance", "--topic", topic, "--group", f"perf-{topic}", "--num-records", "1000"]
+    assert re.search(r", 1000, [\d.]+, ", java(cluster, *perf))
+
+
+@needs_java
 def test_consumer_groups_command(cluster: LocalCluster, topic: str) -> None:
     """It moves a group to messages within wrappers; while a member of 0.7 lives, it shows it and moves nothing."""
     java(cluster, "TopicCommand", "--create", "--topic", topic, "--partitions", str(PARTITIONS))
