@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_STORED, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 
-from integration.gateway.test_clients import TIMEOUT_S, produced
+from integration.gateway.test_clients import TIMEOUT_S
 from kafka2011 import ConsumerConnector, SyncProducer
+from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,15 +27,17 @@ FIRST, PLAIN, SECOND = range(10), range(10, 15), range(15, 25)
 
 
 @pytest.fixture
-def filled(cluster: LocalCluster, topic: str) -> str:
-    """Fill partition 0 with two wrappers and plain messages of 0.7 between them; a message is its number."""
-    for numbers in (FIRST, PLAIN, SECOND):
-        values = [b"%d" % number for number in numbers]
-        if numbers is PLAIN:
-            with SyncProducer(cluster.brokers[0].host, cluster.brokers[0].port) as producer:
-                producer.send(topic, values, partition=0)
-        else:
-            assert produced(cluster, topic, [{"value": value} for value in values], **{"linger.ms": 500}) == [*numbers]
+def filled(cluster: LocalCluster, topic: str, consumer: confluent_kafka.Consumer) -> str:
+    """Fill partition 0 with two wrappers and plain messages between them; a message is its number."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
+    with SyncProducer(cluster.brokers[0].host, cluster.brokers[0].port) as producer:
+        for numbers, codec in ((FIRST, Codec.GZIP), (PLAIN, Codec.NONE), (SECOND, Codec.GZIP)):
+            producer.send(topic, MessageSet([b"%d" % number for number in numbers], codec), partition=0)
+    where = TopicPartition(topic, 0)
+    eventually(
+        lambda: consumer.get_watermark_offsets(where, timeout=TIMEOUT_S) == (0, SECOND.stop), what="all messages"
+    )
     return topic
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,7 @@ def gateway() -> Any:
         catalogue=SimpleNamespace(lists=lists, brokers={}, cluster_id="c", is_live=lambda _: False),
         claims=SimpleNamespace(leader=lambda _: None),
         config=SimpleNamespace(auto_create_topics=True, max_message_size=1),
-        counts={"record_bytes_out": 0},
+        counts=Counter(),
         partitions=SimpleNamespace(find=lambda *_: GONE_ON),
         topic_changes=Changes(),
         group_claims=Away(),
