@@ -12,14 +12,11 @@ import gevent
 
 from kafka2011.broker.connections.file_limit import raise_file_limit
 from kafka2011.broker.memory.freed_memory import keep_freed_memory
-from kafka2011.broker.server import KafkaServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gevent.event import Event
-
-    from kafka2011.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -46,19 +43,15 @@ class Server(Protocol):
 ServerT = TypeVar("ServerT", bound=Server)
 
 
-def run_broker(config: BrokerConfig, on_ready: Callable[[KafkaServer], None] | None = None) -> int:
-    """Run a broker as `run_server` does."""
-    raise_file_limit()
-    keep_freed_memory()
-    return run_server(KafkaServer(config), on_ready)
-
-
-def run_server(server: ServerT, on_ready: Callable[[ServerT], None] | None = None) -> int:
+def run_server(new_server: Callable[[], ServerT], on_ready: Callable[[ServerT], None] | None = None) -> int:
     """Run a server until SIGTERM or SIGINT and return the exit status: 0, or 1 after a failure.
 
     A second signal ends the process at once. SIGUSR1 logs the counts. Raises KafkaError when the server
     does not start.
     """
+    raise_file_limit()
+    keep_freed_memory()
+    server = new_server()
     for number in (signal.SIGTERM, signal.SIGINT):
         gevent.signal_handler(number, _on_stop_signal, server, number)
     gevent.signal_handler(signal.SIGUSR1, lambda: logger.info("counts %s", json.dumps(server.counts())))

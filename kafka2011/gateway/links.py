@@ -15,7 +15,6 @@ from kafka2011.wire.protocol import (
     FetchRequest,
     MultiFetchRequest,
     OffsetsRequest,
-    decode_multifetch_body,
     decode_offsets_body,
     decode_response,
     encode_request,
@@ -25,7 +24,7 @@ from kafka2011.wire.tls_socket import TlsSocket
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import TypeVar
 
     from zk.cluster import Broker, TopicPartition
@@ -90,14 +89,6 @@ class BrokerLink:
         what = f"a fetch of {where} at {position}"
         self.send(encode_request(FetchRequest(where.topic, where.partition, position, max_bytes)))
         return decode_response(self.receive(), what)
-
-    def fetch_many(
-        self, fetches: Sequence[FetchRequest], request: MultiFetchRequest, wait_s: float
-    ) -> list[tuple[int, bytes]]:
-        """Return the error code and the set of each part of a request that may wait so long at the broker."""
-        self.send(encode_request(request))
-        body = decode_response(self.receive(wait_s), "a multifetch")
-        return self._decoded(lambda: decode_multifetch_body(body, len(fetches)))
 
     def offsets(self, where: TopicPartition, time_ms: int = LATEST, max_count: int = 1) -> list[int]:
         """Return offsets of a log as an offsets request does, newest first."""

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from kafka2011.gateway.records.found import Piece
 
-NUMBERS_A_BYTE = 128
-"""How many numbers a byte takes whose messages cannot be counted."""
-
 
 class Boundary(NamedTuple):
     """A boundary between messages: its position in the log, and the number of the first message behind it."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.gateway.numbering.boundaries import NUMBERS_A_BYTE, Boundary, Numbered, Tail
+from kafka2011.gateway.numbering.boundaries import Boundary, Numbered, Tail
 from kafka2011.gateway.numbering.counting import DisagreementError, stretches
 from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.gateway.numbering.log_walk import LogWalk, sealed
 from kafka2011.gateway.numbering.senders import Senders
 from kafka2011.gateway.numbering.stores import AnchorState, Stored
-from kafka2011.gateway.records.found import Kind
-from zk.errors import KafkaError
+from kafka2011.gateway.records.found import NUMBERS_A_BYTE, Kind
 
 if TYPE_CHECKING:
     from kafka2011.gateway.numbering.producers import ProducerStates
@@ -43,14 +42,6 @@ class Spacing:
 
 
 DEFAULT_SPACING = Spacing()
-
-
-class PieceTooLargeError(KafkaError):
-    """Means that a message of the log is larger than what was read of it; `position` is where it begins."""
-
-    def __init__(self, position: int, read_bytes: int) -> None:
-        super().__init__(f"the message at position {position} is larger than {read_bytes} bytes")
-        self.position = position
 
 
 class PartitionIndex:
@@ -114,7 +105,7 @@ class PartitionIndex:
         return self._start
 
     def open(self) -> None:
-        """Load what is known, and see whether it is still true of the log. `advance` reads what came since.
+        """Load what is known, and see whether it is still true of the log. What came since is taken later.
 
         Raises the errors of its collaborators, and may then be called again.
         """
@@ -244,21 +235,6 @@ class PartitionIndex:
         self._anchors.store(AnchorState(self._generation, reserved, self._tail, tuple(self._anchored)))
         self._file.store(self._stored(reserved))
         self._reserved, self._is_due, self._unstored_bytes = reserved, False, 0
-
-    def advance(self, max_bytes: int) -> bool:
-        """Read on from the log and take that; return whether there was anything.
-
-        Raises PieceTooLargeError if `max_bytes` hold no message.
-        """
-        place, generation = self._end, self._generation
-        data = self._log.read(place.position, max_bytes)
-        if not data:
-            return False
-        if not self.take(data) and self._generation == generation:
-            if len(data) >= max_bytes:
-                raise PieceTooLargeError(place.position, max_bytes)
-            return False
-        return True
 
     def take(self, data: bytes) -> list[Numbered]:
         """Take the whole messages of data that begins at `end`; return its pieces, none for less than one message.

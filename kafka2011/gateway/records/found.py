@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+NUMBERS_A_BYTE = 128
+"""A message of the log takes at most this many numbers for each of its bytes, and as many where they are not known."""
+
 
 class Kind(Enum):
     """What a piece of a log is."""

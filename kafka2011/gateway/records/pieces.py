@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafka2011.broker.requests.message_check import MessageChecker
 from kafka2011.errors import InvalidMessageError, MessageSizeTooLargeError
 from kafka2011.gateway.records.errors import LostBoundaryError
-from kafka2011.gateway.records.found import Kind, Piece
+from kafka2011.gateway.records.found import NUMBERS_A_BYTE, Kind, Piece
 from kafka2011.gateway.records.layout import KafkaPartition, find_wrapper
 from kafka2011.message import runs
 from kafka2011.message.compression import DEFAULT_MAX_OPENED_BYTES, Codec
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from kafka2011.message.header import AnyBytes
 
 DEFAULT_PIECE_BYTES = 64 * 1024
-NUMBERS_A_BYTE = 128
-"""A message of the log takes at most this many numbers for each of its bytes."""
-
 _MAX_INT32 = 2**31 - 1
 
 

@@ -48,7 +48,8 @@ def begin_produce(gateway: Gateway, caller: Caller, body: Body) -> Callable[[Cal
             if not append.done.is_set():
                 before_wait()
                 append.done.wait()
-            gateway.counts["invalid_records"] += append.error is ErrorCode.MESSAGE_TOO_LARGE and append.is_sent
+            if append.error is ErrorCode.MESSAGE_TOO_LARGE and append.is_sent:
+                gateway.counts["invalid_records"] += 1
             response: Body = {"index": number, "error_code": append.error, "base_offset": append.first_number}
             if append.text:
                 response["error_message"] = append.text

@@ -246,7 +246,7 @@ def test_an_index_works_with_its_file(tmp_path: Path) -> None:
     for _ in range(3):
         index = PartitionIndex(log, find_pieces, IndexDirectory(tmp_path), anchors)
         index.open()
-        while index.advance(1000):
+        while index.take(log.read(index.end.position, 1000)):
             pass
         assert index.end == Boundary(log.latest(), log.latest() // MESSAGE_BYTES)
         log.append(*map(plain, range(50)))

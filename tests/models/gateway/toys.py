@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
 from kafka2011.errors import OffsetOutOfRangeError
-from kafka2011.gateway.numbering.boundaries import NUMBERS_A_BYTE, Tail
 from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.gateway.numbering.stores import AnchorState, Stored
 from kafka2011.gateway.records.errors import LostBoundaryError
-from kafka2011.gateway.records.found import Kind, Origin, Piece
+from kafka2011.gateway.records.found import NUMBERS_A_BYTE, Kind, Origin, Piece
+
+if TYPE_CHECKING:
+    from kafka2011.gateway.numbering.boundaries import Tail
 
 _HEAD = struct.Struct(">II")
 _BODY = struct.Struct(">cqi")
