@@ -78,7 +78,7 @@ def check(stage: int | None, folder: Path, as_json: bool) -> None:
     progress.note(folder, verdicts)
     if as_json:
         show_json({"folder": str(folder), "stages": [verdict.document() for verdict in verdicts]})
-    if not verdicts[-1].passed:
+    if verdicts[-1].wrong is not None:
         raise KafkaError(f"stage {verdicts[-1].stage.number} is not passed (`kafka2011 lab next` prints its page)")
     if not as_json:
         following = _next_stage(folder)

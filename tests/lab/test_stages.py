@@ -22,7 +22,7 @@ from kafka2011.lab.stages import STAGES, s02_fetch, s03_segments
 from kafka2011.lab.starter import LANGUAGES, write_starter
 from scripts.words import LONG, count_words
 from tests.support.lab_pages import Call, Exchange, examples
-from tests.support.students import SOLUTION, Defect, defects, python_program
+from tests.support.students import SOLUTION, Defect, defects, go_program, python_program
 
 if TYPE_CHECKING:
     from kafka2011.lab.stage import Stage
@@ -49,7 +49,19 @@ def test_a_right_program_passes(solution: StudentProgram, stage: Stage) -> None:
     verdict = grade(solution, stage)
     assert verdict.passed, verdict.text()
     assert len(verdict.passed_checks) > 5
-    assert not verdict.skipped_checks
+
+
+@pytest.fixture(scope="module")
+def solution_in_go(tmp_path_factory: pytest.TempPathFactory) -> StudentProgram:
+    needs_go()
+    return go_program(tmp_path_factory.mktemp("go") / "mine")
+
+
+@pytest.mark.parametrize("stage", HERE, ids=lambda stage: str(stage.number))
+def test_a_right_program_in_another_language_passes(solution_in_go: StudentProgram, stage: Stage) -> None:
+    """Nothing of Python is assumed."""
+    verdict = grade(solution_in_go, stage)
+    assert verdict.passed, verdict.text()
 
 
 @pytest.mark.parametrize("defect", [d for d in SAMPLE if d.stage not in NEEDS_ZOOKEEPER], ids=lambda d: d.name)
