@@ -38,9 +38,11 @@ MOST_FILE_BYTES = 64 * 1024**2
 MOST_PROCESSES = 64
 MOST_CPU_S = 60
 _MARK = "RUN_OF_KAFKA2011_LAB"  # a broker of this project takes what begins with KAFKA2011_ for a setting
-_WATCH_S = 0.1
+_WATCH_S = 0.2
 _LAST_WORDS = 600
-_KILL_ROUNDS = 20
+_KILL_ROUNDS = 50
+_ENDED = "ZX"
+"""States of processes that only wait for their parent to notice."""
 
 
 @dataclass(frozen=True)
@@ -203,17 +205,9 @@ class ProgramRun:
     def end(self) -> None:
         """Kill the program and everything that it has started (SIGKILL); may be called twice."""
         self._over.set()
-        self._kill_group()
+        self._kill_all()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(STOP_TIMEOUT_S)
-        for _ in range(_KILL_ROUNDS):
-            left = list(_marked(self._mark))
-            for pid in left:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            if not left:
-                break
-            time.sleep(0.01)
         for output, pipe in ((self._stdout, self.process.stdout), (self._stderr, self.process.stderr)):
             assert pipe is not None
             if output.ended.wait(1):
@@ -234,25 +228,34 @@ class ProgramRun:
         with contextlib.suppress(OSError, ValueError), self.process.stdin as pipe:
             pipe.write(stdin)
 
-    def _kill_group(self) -> None:
+    def _kill_all(self) -> None:
+        """Kill the program's group, and what has left it but still has the mark, until nothing is left."""
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        for _ in range(_KILL_ROUNDS):
+            left = list(_started_by(self.process.pid, self._mark))
+            for pid, _ in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if not left:
+                return
+            time.sleep(0.01)
 
     def _watch(self) -> None:
         while not self._over.wait(_WATCH_S):
             if reason := self._excess():
                 self.killed = reason
-                self._kill_group()
+                self._kill_all()
                 return
 
     def _excess(self) -> str:
         if max(self._stdout.total, self._stderr.total) > MOST_OUTPUT_BYTES:
             return f"Your program was stopped: it wrote more than {MOST_OUTPUT_BYTES >> 20} MiB to its output."
-        processes = list(_of_session(self.process.pid))
+        processes = list(_started_by(self.process.pid, self._mark))
         if len(processes) > MOST_PROCESSES:
             return f"Your program was stopped: it started more than {MOST_PROCESSES} processes."
         if sum(rss for _, rss in processes) > MOST_MEMORY_BYTES:
-            return f"Your program was stopped: it used more than {MOST_MEMORY_BYTES >> 30} GiB of memory."
+            return f"Your program was stopped: it used more than {MOST_MEMORY_BYTES / 2**30:g} GiB of memory."
         if self._watched is not None and _bytes_in(self._watched) > MOST_DATA_BYTES:
             return f"Your program was stopped: it wrote more than {MOST_DATA_BYTES >> 20} MiB into its data directory."
         return ""
@@ -262,23 +265,21 @@ def _found(command: str, folder: Path) -> str | None:
     return shutil.which(str(folder / command) if "/" in command and not command.startswith("/") else command)
 
 
-def _of_session(session: int) -> Iterator[tuple[int, int]]:
-    """Yield process id and resident bytes of each process of a session."""
+def _started_by(session: int, mark: str) -> Iterator[tuple[int, int]]:
+    """Yield process id and resident bytes of each process that is in a session or has inherited a mark."""
     page = resource.getpagesize()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[3]) == session:
-                yield int(process.name), int(fields[21]) * page
-
-
-def _marked(mark: str) -> Iterator[int]:
-    """Yield the processes that have inherited a mark, whatever session they are in now."""
     wanted = f"{_MARK}={mark}".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if wanted in (process / "environ").read_bytes():
-                yield int(process.name)
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            state, _, _, its_session, *fields = _fields_of(process)
+            is_ours = int(its_session) == session or wanted in (process / "environ").read_bytes()
+            if is_ours and state not in _ENDED:
+                yield int(process.name), int(fields[17]) * page
+
+
+def _fields_of(process: Path) -> list[str]:
+    """Return the fields of /proc/PID/stat behind the command, which may have any characters."""
+    return (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _bytes_in(directory: Path) -> int:

@@ -63,6 +63,10 @@ MISBEHAVIOUR = {
         broker_that("[os.fork() or time.sleep(60) for _ in range(100)]; time.sleep(60)"),
         "Your program was stopped: it started more than 64 processes.",
     ),
+    "leaves a process behind that takes memory": (
+        broker_that("os.fork() or (os.setsid(), bytes(2**28), x := b'x' * 2**28, time.sleep(60)); time.sleep(60)"),
+        "Your program was stopped: it used more than 0.125 GiB of memory.",
+    ),
     "leaves a process behind": (
         broker_that(LEAVES),
         "Your program ended with status 1. Its last words: left",
@@ -78,6 +82,8 @@ def test_a_program_that_misbehaves_gets_a_verdict_and_is_ended(
     text, what = MISBEHAVIOUR[name]
     assert text != SOLUTION
     monkeypatch.setenv("LAB_TEST", str(tmp_path))
+    if "memory" in name:
+        monkeypatch.setattr(program, "MOST_MEMORY_BYTES", 128 * 1024**2)
     if name in IMPATIENT:
         monkeypatch.setattr(*IMPATIENT[name], 1.0)
     started_s = time.monotonic()
