@@ -26,7 +26,7 @@ from kafka2011.printable import printable
 from zk import child_exec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 SETTINGS_FILE = "lab.toml"
 BUILD_TIMEOUT_S = 120.0
@@ -75,7 +75,7 @@ class StudentProgram:
         """Run the build command, if there is one. Raises LabError with the compiler's words."""
         if not self.build_command:
             return
-        run = ProgramRun(self.build_command, self.folder, env={}, watched=None)
+        run = ProgramRun(self.build_command, self.folder, watched=None, is_limited=False)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 run.process.wait(BUILD_TIMEOUT_S)
@@ -90,7 +90,7 @@ class StudentProgram:
 
     def start(self, arguments: Sequence[str], data: Path | None = None, stdin: bytes | None = None) -> ProgramRun:
         """Start the program with arguments; `data` is the directory that it may fill. Raises WrongError."""
-        return ProgramRun((*self.command, *arguments), self.folder, env={}, watched=data, stdin=stdin)
+        return ProgramRun((*self.command, *arguments), self.folder, watched=data, stdin=stdin)
 
 
 @dataclass
@@ -111,16 +111,19 @@ class _Output:
 
 
 class ProgramRun:
-    """One run of a program; `end` kills it and all that it has started. `killed` says why the watchdog killed it."""
+    """One run of a program; `end` kills it and all that it has started. `killed` says why the watchdog killed it.
+
+    `watched` is a directory that may only hold so much. A compiler is not limited, except in what it prints.
+    """
 
     def __init__(
         self,
         command: Sequence[str],
         folder: Path,
         *,
-        env: Mapping[str, str],
         watched: Path | None,
         stdin: bytes | None = None,
+        is_limited: bool = True,
     ) -> None:
         self.killed = ""
         self._mark = secrets.token_hex(8)
@@ -130,13 +133,15 @@ class ProgramRun:
         self.process = subprocess.Popen(  # noqa: S603 - the student's own program, which is the purpose
             [sys.executable, "-I", "-S", child_exec.__file__, str(os.getpid()), *command],
             cwd=folder,
-            env={**os.environ, **env, _MARK: self._mark},
+            env={**os.environ, _MARK: self._mark},
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        self._limit()
+        self._is_limited = is_limited
+        if is_limited:
+            self._limit()
         self._stdout, self._stderr = _Output(), _Output()
         for output, pipe in ((self._stdout, self.process.stdout), (self._stderr, self.process.stderr)):
             assert pipe is not None
@@ -251,6 +256,8 @@ class ProgramRun:
     def _excess(self) -> str:
         if max(self._stdout.total, self._stderr.total) > MOST_OUTPUT_BYTES:
             return f"Your program was stopped: it wrote more than {MOST_OUTPUT_BYTES >> 20} MiB to its output."
+        if not self._is_limited:
+            return ""
         processes = list(_started_by(self.process.pid, self._mark))
         if len(processes) > MOST_PROCESSES:
             return f"Your program was stopped: it started more than {MOST_PROCESSES} processes."
