@@ -16,7 +16,18 @@ ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 400
 """It takes ten seconds on an idle machine."""
 
-FILES = ("gateway_limits", "gateway_records", "order", "pipeline", "readers", "schemas", "source", "tables", "verdicts")
+FILES = (
+    "gateway_limits",
+    "gateway_records",
+    "lab",
+    "order",
+    "pipeline",
+    "readers",
+    "schemas",
+    "source",
+    "tables",
+    "verdicts",
+)
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
 

@@ -14,7 +14,7 @@ from kafka2011.cli.output import counted, json_option, show_json, show_json_list
 from kafka2011.errors import KafkaError
 from kafka2011.lab import progress
 from kafka2011.lab.errors import LabError
-from kafka2011.lab.grading import grade, grade_in_order
+from kafka2011.lab.grading import grade_in_order
 from kafka2011.lab.program import StudentProgram
 from kafka2011.lab.stages import STAGES
 from kafka2011.lab.starter import LANGUAGES, write_starter
@@ -59,26 +59,32 @@ def next_page(stage: int | None, folder: Path) -> None:
     click.echo("\n\nThen try it: kafka2011 lab check")
 
 
-@command.command("check", epilog=examples("kafka2011 lab check", "kafka2011 lab check 3", "kafka2011 lab check --json"))
+@command.command(
+    "check", epilog=examples("kafka2011 lab check", "kafka2011 lab check 3", "kafka2011 lab check --all --json")
+)
 @click.argument("stage", type=click.IntRange(1, len(STAGES)), required=False)
+@click.option("--all", "every", is_flag=True, help="All stages, from the first to the first that is not passed.")
 @_folder_option
 @json_option
-def check(stage: int | None, folder: Path, as_json: bool) -> None:
-    """Grade your program, from the first stage to the first that it does not pass. With STAGE: only that one.
+def check(stage: int | None, every: bool, folder: Path, as_json: bool) -> None:
+    """Grade your program in the stage that `lab next` shows. With STAGE: in that one.
 
-    Exit status 1 means that a stage was not passed.
+    When you have passed all stages, all of them are graded. Exit status 1 means that a stage was not passed.
     """
+    if stage and every:
+        raise click.UsageError("either STAGE or --all, not both")
+    number = None if every else stage or _next_stage(folder)
     program = StudentProgram.read(folder)
     program.build()
     verdicts: list[StageVerdict] = []
-    for verdict in [grade(program, STAGES[stage])] if stage else grade_in_order(program, STAGES.values()):
+    for verdict in grade_in_order(program, STAGES.values() if number is None else [STAGES[number]]):
         verdicts.append(verdict)
         if not as_json:
             click.echo(verdict.text())
     progress.note(folder, verdicts)
     if as_json:
         show_json({"folder": str(folder), "stages": [verdict.document() for verdict in verdicts]})
-    if not verdicts[-1].passed:
+    if verdicts[-1].wrong is not None:
         raise KafkaError(f"stage {verdicts[-1].stage.number} is not passed (`kafka2011 lab next` prints its page)")
     if not as_json:
         following = _next_stage(folder)

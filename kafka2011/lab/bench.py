@@ -6,12 +6,13 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kafka2011.lab.connection import ANSWER_TIMEOUT_S, Received, TimedConnection, connect_when_ready
+from kafka2011.lab.connection import ANSWER_TIMEOUT_S, ReceivedBytes, TimedConnection, connect_when_ready
 from kafka2011.lab.drawing import explain_difference
-from kafka2011.lab.errors import SkippedError, WrongError
+from kafka2011.lab.errors import WrongError
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.paper import NONE
 from kafka2011.lab.requests import BARRIER
+from kafka2011.wire.protocol import FETCH, MULTIFETCH, OFFSETS
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 RUN_TIMEOUT_S = 5.0
 _POLL_S = 0.01
+_SETTLE_S = 0.5
+_READS = {type_.to_bytes(2, "big") for type_ in (FETCH, MULTIFETCH, OFFSETS)}
 
 
 class Bench:
@@ -32,7 +35,6 @@ class Bench:
         self.program = program
         self.directory = directory
         self.passed: list[str] = []
-        self.skipped: list[str] = []
         self.title = "The program starts"
         self.sentence = NONE
         self._deadline_s = deadline_s
@@ -44,12 +46,8 @@ class Bench:
         self.title, self.sentence = title, sentence
         if time.monotonic() > self._deadline_s:
             raise WrongError("The time limit of the stage is over: your program answers too slowly.")
-        try:
-            yield
-        except SkippedError as reason:
-            self.skipped.append(f"{title}: {reason}")
-        else:
-            self.passed.append(title)
+        yield
+        self.passed.append(title)
 
     @contextmanager
     def broker(self, **settings: int) -> Iterator[BrokerUnderTest]:
@@ -156,7 +154,16 @@ class BrokerUnderTest:
         self.ask(b"".join(requests) + BARRIER)
 
     def expect(self, sent: bytes, wanted: bytes | None) -> None:
-        """Send requests on a new connection, and compare the answer; None: the connection is closed instead."""
+        """Send requests on a new connection, and compare the answer; None: the connection is closed instead.
+
+        A single request that only reads is sent again for a moment: a broker may flush in the background.
+        """
+        if wanted is not None and _only_reads(sent):
+            self.expect_soon(sent, wanted, _SETTLE_S)
+        else:
+            self._expect_now(sent, wanted)
+
+    def _expect_now(self, sent: bytes, wanted: bytes | None) -> None:
         with self.connect() as connection:
             connection.send(sent)
             self.compare(connection, sent, wanted)
@@ -191,7 +198,7 @@ class BrokerUnderTest:
         deadline_s = time.monotonic() + timeout_s
         while True:
             try:
-                return self.expect(sent, wanted)
+                return self._expect_now(sent, wanted)
             except WrongError:
                 if time.monotonic() > deadline_s:
                     raise
@@ -242,7 +249,12 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def _missing(answer: Received, wanted: bytes) -> str:
+def _only_reads(sent: bytes) -> bool:
+    """Say whether these bytes are one request, and it is no produce."""
+    return len(sent) == 4 + int.from_bytes(sent[:4], "big") and sent[4:6] in _READS
+
+
+def _missing(answer: ReceivedBytes, wanted: bytes) -> str:
     """Return a sentence if all is right so far, but bytes are missing; else nothing."""
     if not wanted.startswith(answer.data):
         return ""

@@ -17,7 +17,7 @@ _MORE_BYTES = 64 * 1024
 _POLL_S = 0.01
 
 
-class Received(NamedTuple):
+class ReceivedBytes(NamedTuple):
     """What came: the bytes, and whether the other side has closed the connection after them."""
 
     data: bytes
@@ -37,11 +37,11 @@ class TimedConnection:
             self._socket.settimeout(ANSWER_TIMEOUT_S)
             self._socket.sendall(data)
 
-    def read(self, size: int, timeout_s: float = ANSWER_TIMEOUT_S) -> Received:
+    def read(self, size: int, timeout_s: float = ANSWER_TIMEOUT_S) -> ReceivedBytes:
         """Read until this many bytes have come, the other side closes, or the time is over."""
         return self._read(size, timeout_s, lambda _: True)
 
-    def read_while(self, wanted: bytes) -> Received:
+    def read_while(self, wanted: bytes) -> ReceivedBytes:
         """Read as many bytes as are wanted, or until one of them differs."""
         return self._read(len(wanted), ANSWER_TIMEOUT_S, wanted.startswith)
 
@@ -50,17 +50,17 @@ class TimedConnection:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
-    def _read(self, size: int, timeout_s: float, goes_on: Callable[[bytes], bool]) -> Received:
+    def _read(self, size: int, timeout_s: float, goes_on: Callable[[bytes], bool]) -> ReceivedBytes:
         deadline_s = time.monotonic() + timeout_s
         data = b""
         while len(data) < size and goes_on(data):
             piece = self._receive(size - len(data), deadline_s - time.monotonic())
             if piece is None:
-                return Received(data, is_closed=False)
+                return ReceivedBytes(data, is_closed=False)
             if not piece:
-                return Received(data, is_closed=True)
+                return ReceivedBytes(data, is_closed=True)
             data += piece
-        return Received(data, is_closed=False)
+        return ReceivedBytes(data, is_closed=False)
 
     def read_more(self) -> bytes:
         """Return what else comes within a moment, to show it."""

@@ -30,4 +30,4 @@ class WrongError(KafkaError):
 
 
 class SkippedError(KafkaError):
-    """A check cannot run on this machine; the text says why."""
+    """A stage cannot be tried on this machine; the text says why."""

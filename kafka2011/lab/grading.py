@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka2011.lab.bench import Bench
-from kafka2011.lab.errors import WrongError
+from kafka2011.lab.errors import SkippedError, WrongError
 from kafka2011.lab.verdict import StageVerdict
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ def grade(program: StudentProgram, stage: Stage) -> StageVerdict:
             stage.grade(bench)
         except WrongError as error:
             wrong = error
+        except SkippedError as error:
+            return StageVerdict.of(stage, bench, time.monotonic() - started_s, skipped=str(error))
     return StageVerdict.of(stage, bench, time.monotonic() - started_s, wrong)
 
 
 def grade_in_order(program: StudentProgram, stages: Iterable[Stage]) -> Iterator[StageVerdict]:
-    """Yield the verdict on each stage, up to the first that is not passed."""
+    """Yield the verdict on each stage, up to the first that fails. One that is skipped does not."""
     for stage in stages:
         verdict = grade(program, stage)
         yield verdict
-        if not verdict.passed:
+        if verdict.wrong is not None:
             return

@@ -30,7 +30,7 @@ class ModelBroker:
             max_segment_bytes=settings.get("segment-bytes", 2**30),
             roll_ms=_NEVER,
             retention_ms=_NEVER,
-            flush_interval=settings.get("flush-messages", 1),
+            flush_interval=settings.get("flush-messages", _NEVER if "flush-ms" in settings else 1),
             flush_interval_ms=_NEVER,
         )
         self._logs = LogManager(

@@ -17,36 +17,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StageVerdict:
-    """One program in one stage. `wrong` is None if it passed; then `check` and `sentence` mean nothing."""
+    """One program in one stage. `wrong` is None if it passed; then `check` and `sentence` mean nothing.
+
+    `skipped` says why the stage cannot be tried on this machine; then it is neither passed nor failed.
+    """
 
     stage: Stage
     seconds: float
     passed_checks: tuple[str, ...]
-    skipped_checks: tuple[str, ...]
     check: str = ""
     sentence: Sentence = NONE
     wrong: WrongError | None = None
+    skipped: str = ""
 
     @classmethod
-    def of(cls, stage: Stage, bench: Bench, seconds: float, wrong: WrongError | None = None) -> StageVerdict:
+    def of(
+        cls, stage: Stage, bench: Bench, seconds: float, wrong: WrongError | None = None, skipped: str = ""
+    ) -> StageVerdict:
         """Return what a bench has seen."""
-        return cls(stage, seconds, tuple(bench.passed), tuple(bench.skipped), bench.title, bench.sentence, wrong)
+        return cls(stage, seconds, tuple(bench.passed), bench.title, bench.sentence, wrong, skipped)
 
     @property
     def passed(self) -> bool:
         """Whether the program has passed the stage."""
-        return self.wrong is None
+        return self.wrong is None and not self.skipped
 
     def text(self) -> str:
         """Return what a student reads."""
         head = f"Stage {self.stage.number}, {self.stage.title}"
         count = len(self.passed_checks)
-        skipped = [f"  skipped: {reason}" for reason in self.skipped_checks]
+        if self.skipped:
+            return f"{head}: SKIPPED: {printable(self.skipped)}"
         if self.wrong is None:
-            return "\n".join([f"{head}: passed ({count} checks, {self.seconds:.1f} s)", *skipped])
+            return f"{head}: passed ({count} checks, {self.seconds:.1f} s)"
         lines = [
             f"{head}: NOT PASSED ({count} checks were right before this one)",
-            *skipped,
             "",
             f"Tried:  {self.check}",
             f"Result: {printable(self.wrong.what)}",
@@ -70,7 +75,7 @@ class StageVerdict:
             "passed": self.passed,
             "seconds": round(self.seconds, 2),
             "checks_passed": list(self.passed_checks),
-            "checks_skipped": list(self.skipped_checks),
+            "skipped": self.skipped or None,
             "failed_check": None if wrong is None else self.check,
             "what": None if wrong is None else wrong.what,
             "sent": None if wrong is None or wrong.sent is None else wrong.sent.hex(),

@@ -49,12 +49,15 @@ def test_check_ends_at_the_first_stage_that_is_not_passed(tmp_path: Path, capsys
     mine = folder_with(tmp_path / "mine", defect.plant())
     progress_file = mine / progress.FILE
     progress_file.write_text('{"passed": [2, 3]}')
-    assert app.main(["lab", "check", "--json", "--folder", str(mine)]) == app.EXIT_FAILED
+    assert app.main(["lab", "check", "--all", "--json", "--folder", str(mine)]) == app.EXIT_FAILED
     captured = capsys.readouterr()
     stages = json.loads(captured.out)["stages"]
     assert [(stage["stage"], stage["passed"]) for stage in stages] == [(1, True), (2, False)]
     assert "stage 2 is not passed" in captured.err
     assert json.loads(progress_file.read_text()) == {"passed": [1, 3]}
+    assert app.main(["lab", "check", "--folder", str(mine)]) == app.EXIT_FAILED
+    assert "Stage 2, append and fetch: NOT PASSED" in capsys.readouterr().out
+    assert app.main(["lab", "check", "2", "--all", "--folder", str(mine)]) == app.EXIT_USAGE
 
 
 def test_a_lecturer_gets_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,14 +15,16 @@ import pytest
 from kafka2011 import lab
 from kafka2011.lab.bench import Bench
 from kafka2011.lab.errors import WrongError
-from kafka2011.lab.grading import grade
+from kafka2011.lab.grading import grade, grade_in_order
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.program import StudentProgram
 from kafka2011.lab.stages import STAGES, s02_fetch, s03_segments
 from kafka2011.lab.starter import LANGUAGES, write_starter
 from scripts.words import LONG, count_words
 from tests.support.lab_pages import Call, Exchange, examples
-from tests.support.students import SOLUTION, Defect, defects, python_program
+from tests.support.students import SOLUTION, Defect, defects, go_program, python_program
+from zk.errors import LocalZooKeeperError
+from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
     from kafka2011.lab.stage import Stage
@@ -49,7 +51,19 @@ def test_a_right_program_passes(solution: StudentProgram, stage: Stage) -> None:
     verdict = grade(solution, stage)
     assert verdict.passed, verdict.text()
     assert len(verdict.passed_checks) > 5
-    assert not verdict.skipped_checks
+
+
+@pytest.fixture(scope="module")
+def solution_in_go(tmp_path_factory: pytest.TempPathFactory) -> StudentProgram:
+    needs_go()
+    return go_program(tmp_path_factory.mktemp("go") / "mine")
+
+
+@pytest.mark.parametrize("stage", HERE, ids=lambda stage: str(stage.number))
+def test_a_right_program_in_another_language_passes(solution_in_go: StudentProgram, stage: Stage) -> None:
+    """Nothing of Python is assumed."""
+    verdict = grade(solution_in_go, stage)
+    assert verdict.passed, verdict.text()
 
 
 @pytest.mark.parametrize("defect", [d for d in SAMPLE if d.stage not in NEEDS_ZOOKEEPER], ids=lambda d: d.name)
@@ -59,6 +73,13 @@ def test_a_defect_fails_its_stage(defect: Defect, tmp_path: Path) -> None:
     assert verdict.wrong is not None
     assert verdict.wrong.what.endswith((".", ")", "|")) or "last words" in verdict.wrong.what
     assert f"Stage {defect.stage}, " in verdict.text()
+
+
+@pytest.mark.parametrize("name", ["a produce request is acknowledged", "a wrong request ends the broker"])
+def test_a_defect_that_a_stage_once_missed_fails_it(name: str, tmp_path: Path) -> None:
+    """An answer that nobody asked for looks like the one to the barrier behind it."""
+    [defect] = [d for d in DEFECTS if d.name == name]
+    assert grade(python_program(tmp_path, defect.plant()), STAGES[defect.stage]).wrong is not None
 
 
 def test_there_are_enough_defects_and_each_can_be_planted() -> None:
@@ -186,3 +207,19 @@ def test_a_stage_ends_when_its_time_is_over(solution: StudentProgram, tmp_path: 
     bench = Bench(solution, tmp_path, time.monotonic() - 1)
     with pytest.raises(WrongError, match="time limit"):
         STAGES[2].grade(bench)
+
+
+def test_a_stage_that_cannot_be_tried_here_is_skipped(
+    solution: StudentProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither passed nor failed, and the next stage is graded."""
+
+    def refuse(_self: object) -> None:
+        raise LocalZooKeeperError("there is no Java")
+
+    monkeypatch.setattr(LocalZooKeeper, "start", refuse)
+    skipped, after = grade_in_order(solution, [STAGES[8], STAGES[7]])
+    assert not skipped.passed
+    assert "Stage 8, a member that joins and leaves: SKIPPED: " in skipped.text()
+    assert "there is no Java" in skipped.document()["skipped"]
+    assert after.passed

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka2011.lab.program import StudentProgram
+from kafka2011.lab.starter import write_starter
 
-_LAB = Path(__file__).parent.parent / "lab"
+ROOT = Path(__file__).parent.parent.parent
+_LAB = ROOT / "tests" / "lab"
+OUR_BROKER = StudentProgram(ROOT, (sys.executable, "tests/support/our_broker_as_a_student.py"))
+"""This project's own broker as a student's program; it needs ROOT in PYTHONPATH."""
 SOLUTION = (_LAB / "solution.py.txt").read_text(encoding="utf-8")
 """A solution in plain Python."""
 
@@ -32,6 +36,15 @@ def defects() -> list[Defect]:
     """Return the table of defects."""
     with (_LAB / "defects.toml").open("rb") as file:
         return [Defect(**defect) for defect in tomllib.load(file)["defect"]]
+
+
+def go_program(folder: Path) -> StudentProgram:
+    """Write the solution in Go into a folder, and build it. Raises LabError."""
+    write_starter(folder, "go")
+    (folder / "main.go").write_text((_LAB / "solution.go.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    program = StudentProgram.read(folder)
+    program.build()
+    return program
 
 
 def python_program(folder: Path, text: str) -> StudentProgram:

@@ -81,7 +81,7 @@ def append(bench: Bench, broker: BrokerUnderTest) -> None:
         broker.put(produce("e", message(b"old", magic=0) + message(b"new")))
         broker.ask(fetch("e", 0))
     with bench.check("Responses come in the order of the requests on a connection", paper.PULL):
-        broker.ask(fetch("a", 13) + produce("a", second) + fetch("b", 0) + BARRIER + fetch("a", 0))
+        broker.ask(fetch("a", 13) + produce("a", second) + fetch("b", 0) + BARRIER + fetch("b", 15))
 
 
 def refuse(bench: Bench, broker: BrokerUnderTest) -> None:
