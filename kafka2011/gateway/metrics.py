@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 _BY_PARTITION = ("topic", "partition")
 
 SERVING = gauge(
-    "gateway_serving", "1 if it has a session in ZooKeeper and serves a broker, as `/healthz` says; else 0."
+    "gateway_serving",
+    "1 if it has a session in ZooKeeper, and serves a broker or leaves all to other gateways, as `/healthz` says; else 0.",
 )
 BROKERS = gauge("gateway_brokers", "Brokers whose partitions this gateway serves.")
+GROUPS = gauge("gateway_groups", "Groups whose members of today's protocol go to this gateway.")
+MEMBERS = gauge("gateway_group_members", "Members of these groups that speak today's protocol.")
 CONNECTIONS = gauge("gateway_connections", "Connections of clients that are open.")
 MEMORY_HELD = gauge("gateway_request_memory_held_bytes", "What requests hold of queued.max.bytes.")
 REQUESTS = counter("gateway_requests", "Requests of clients, by the kind of request.", "api")
@@ -38,6 +41,8 @@ RESTARTED = gauge(
 GATEWAY_METRICS: tuple[Metric, ...] = (
     SERVING,
     BROKERS,
+    GROUPS,
+    MEMBERS,
     CONNECTIONS,
     MEMORY_HELD,
     REQUESTS,
@@ -67,8 +72,8 @@ def obstacle(gateway: Gateway | None) -> str | None:
         return "starting"
     if not gateway.catalogue.is_connected:
         return "not connected to ZooKeeper"
-    if not gateway.served_brokers:
-        return "serves no broker: none is registered, or another gateway serves them"
+    if not gateway.served_brokers and not gateway.catalogue.claims:
+        return "serves no broker, and no other gateway does: none is registered"
     return None
 
 
@@ -78,6 +83,8 @@ def gateway_samples(gateway: Gateway | None, sockets: SocketServer, memory: Memo
     samples: dict[Metric, dict[tuple[str, ...], float]] = {
         SERVING: {(): float(obstacle(gateway) is None)},
         BROKERS: {(): len(gateway.served_brokers) if gateway is not None else 0},
+        GROUPS: {(): len(gateway.coordinator.groups) if gateway is not None else 0},
+        MEMBERS: {(): len(gateway.coordinator.members()) if gateway is not None else 0},
         CONNECTIONS: {(): sockets.open_connections},
         MEMORY_HELD: {(): memory.held_bytes},
         REQUESTS: {

@@ -31,7 +31,9 @@ LOOK_S = 0.25
 """How often it is looked which clients have been silent for too long."""
 LONGEST_WAIT_S = 3.0
 """How long a client waits for its share when it joins; what comes later makes it join again."""
-MOST_PENDING = 10_000
+MOST_MEMBERS = 10_000
+"""Of all groups of this gateway; and as many clients may have been told an id and not have come with it yet."""
+STOP_S = 5.0
 
 
 class Joining(NamedTuple):
@@ -76,7 +78,14 @@ class Coordinator:
         """Have all members leave."""
         if self._watcher is not None:
             self._watcher.kill()
-        gevent.joinall([self._remove(member) for member in self.members()])
+        leaving = [self._remove(member) for member in self.members()]
+        gevent.joinall(leaving, STOP_S)
+        gevent.killall(leaving)  # what ZooKeeper has not been told ends with the session
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that have members here."""
+        return list(self._members)
 
     def members(self, group: str | None = None) -> list[GroupMember]:
         """Return the members of a group, or of all groups."""
@@ -195,27 +204,30 @@ class Coordinator:
             member_id = f"{joining.client_id}-{uuid.uuid4()}"
             if instance_id is None and joining.needs_id:
                 self._forget_pending()
-                if len(self._pending) >= MOST_PENDING:
+                if len(self._pending) >= MOST_MEMBERS:
                     return Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
                 self._pending[member_id] = SYSTEM_CLOCK.monotonic_s() + joining.timeouts.session_s
                 return Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._register(group, member_id, joining)
 
-    def _register(self, group: str, member_id: str, joining: Joining) -> GroupMember:
+    def _register(self, group: str, member_id: str, joining: Joining) -> GroupMember | Joined:
         who = GatewayMember(member_id, joining.client_id, joining.host, joining.instance_id)
-        members = self._members.setdefault(group, {})
         known = None if joining.instance_id is None else self._of_instance(group, joining.instance_id)
         if known is not None:  # another process of a static member: its share stays
-            del members[known.who.member_id]
+            del self._members[group][known.who.member_id]
             known.who = who
             known.state.restart()
-            members[member_id] = known
+            self._members[group][member_id] = known
             return known
+        if len(self.members()) >= MOST_MEMBERS:
+            logger.warning("group %s: there are %d members already", group, MOST_MEMBERS)
+            return Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         name = joining.instance_id or member_id
         consumer_id = f"{group}_{_as_component(name)}"
-        members[member_id] = member = GroupMember(
+        member = GroupMember(
             self._client, self._zk_connect, group, consumer_id, who, joining.timeouts, self._expel, Greenlets()
         )
+        self._members.setdefault(group, {})[member_id] = member
         logger.info("group %s: %s of %s joins as %s", group, joining.client_id, joining.host, consumer_id)
         return member
 
@@ -224,6 +236,8 @@ class Coordinator:
         self._pending = {member_id: until_s for member_id, until_s in self._pending.items() if until_s > now_s}
 
     def _expel(self, member: GroupMember) -> None:
+        if member.state.is_gone:
+            return
         logger.warning(
             "%s has not joined again within %.1f s: it counts as gone", member.consumer_id, member.timeouts.rebalance_s
         )
@@ -235,6 +249,7 @@ class Coordinator:
             del members[member.who.member_id]
             if not members:
                 self._members.pop(member.group, None)
+        member.state.leave()
         return gevent.spawn(_leave, member)
 
     def _watch(self) -> None:
