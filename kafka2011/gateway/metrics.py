@@ -18,7 +18,7 @@ _BY_PARTITION = ("topic", "partition")
 
 SERVING = gauge(
     "gateway_serving",
-    "1 if it has a session in ZooKeeper, and serves a broker or leaves all to other gateways, as `/healthz` says; else 0.",
+    "1 if it has a session in ZooKeeper, and it or another gateway serves brokers, as `/healthz` says; else 0.",
 )
 BROKERS = gauge("gateway_brokers", "Brokers whose partitions this gateway serves.")
 GROUPS = gauge("gateway_groups", "Groups whose members of today's protocol go to this gateway.")
