@@ -314,7 +314,9 @@ class Cluster:
         return all(each.has_begun for kind in ("producer", "member") for each in self.live(kind))
 
     def _start(self, name: str, kind: str, style: str, group: str, command: list[str]) -> Client:
-        client = Client(name, kind, style, group, command, self.processes, self._step_clock)
+        # A client of today waits by the wall clock of the kernel, which does not step: it would wait for days.
+        step_clock = None if style == TODAY else self._step_clock
+        client = Client(name, kind, style, group, command, self.processes, step_clock)
         self.clients.append(client)
         client.start()
         return client

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from integration.gateway.today import idempotent_producer
+from integration.gateway.today import idempotent_producer, told_offset
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalGateway
 
@@ -61,7 +61,7 @@ class TodayProducer:
                 future.set_exception(KafkaError(str(error)))
                 return
             self._acknowledged += 1
-            future.set_result(Acknowledged(message.partition(), message.offset()))
+            future.set_result(Acknowledged(message.partition(), told_offset(message)))
 
         if len(self._producer) > MOST_QUEUED:
             raise KafkaError("too many records are on their way")

@@ -23,7 +23,7 @@ import click
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from integration.gateway.dying import POINTS
-from integration.gateway.today import idempotent_producer, read_partition, silent, wrong_offsets
+from integration.gateway.today import idempotent_producer, read_partition, silent, told_offset, wrong_offsets
 from kafka2011 import KafkaError, Producer, SimpleConsumer, TopicPartition
 from kafka2011.local_cluster import LocalCluster, LocalGateway, LocalServer
 from zk.connecting import connect
@@ -152,7 +152,7 @@ class Producers:
             if error is not None:
                 self._account.problems.append(f"partition {partition}: {message.value()!r}: {error}")
                 return
-            self._account.offsets[message.value()] = partition, message.offset()
+            self._account.offsets[message.value()] = partition, told_offset(message)
             self.done[partition] += 1
 
         for number in range(self._records):

@@ -41,6 +41,12 @@ def idempotent_producer(bootstrap_servers: str) -> confluent_kafka.Producer:
     )
 
 
+def told_offset(message: confluent_kafka.Message) -> int:
+    """Return the offset that a producer was told for a record; -1 if it was told none."""
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
 def read_partition(bootstrap_servers: str, topic: str, partition: int) -> list[tuple[int, bytes]]:
     """Return the offsets and values of all that can be read now. Raises TimeoutError."""
     consumer = confluent_kafka.Consumer(

@@ -77,6 +77,18 @@ def test_a_record_is_not_where_its_producer_was_told() -> None:
     assert rules(evidence) == set()
 
 
+def test_after_retention_a_record_may_have_a_higher_offset() -> None:
+    """A gateway that takes over cannot count what was removed before."""
+    evidence = evidence_of_today()
+    evidence.read_today[KEY][-1] = (7000, message(1, PRODUCER))
+    assert rules(evidence) == {today.MISPLACED}
+    evidence.happened.append(happened("retention", 2.0, 3.0, f"broker-{WHERE.broker_id}", "steady-1"))
+    assert rules(evidence) == set()
+    assert today.count_jumped(evidence) == 1
+    evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, 7001)
+    assert rules(evidence) == {today.MISPLACED}
+
+
 def test_records_are_read_in_another_order() -> None:
     evidence = evidence_of_today()
     evidence.read_today[KEY][2:] = [(2, message(1, PRODUCER)), (3, message(0, PRODUCER))]

@@ -97,6 +97,7 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
     }
     if evidence.read_today:
         figures["acknowledged by gateways"] = len(evidence.told)
+        figures["acknowledged, with other offsets after retention"] = today.count_jumped(evidence)
         figures["read by a client of today"] = sum(map(len, evidence.read_today.values()))
     growth = ", ".join(f"{number} {what}" for what, number in resources.most_growth(evidence).items())
     figures["most growth of a process"] = growth

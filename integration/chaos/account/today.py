@@ -42,7 +42,12 @@ def _find_misplaced(
     evidence: Evidence, where: tuple[str, int, TopicPartition], records: list[tuple[int, MessageId | None]]
 ) -> Iterator[Violation]:
     topic, partition, lies = where
-    told = {str(message).encode(): at[2] for message, at in evidence.told.items() if at[:2] == (topic, partition)}
+    at = {message: offset for offset, message in records}
+    told = {
+        str(message).encode(): -1 if _has_jumped(evidence, lies, offset, at.get(message, -1)) else offset
+        for message, (told_topic, told_partition, offset) in evidence.told.items()
+        if (told_topic, told_partition) == (topic, partition)
+    }
     today = [(offset, message) for offset, message in records if message is not None and message.is_of_today]
     named = [(offset, str(message).encode()) for offset, message in today]
     for text in wrong_offsets(named, {name: told.get(name, -1) for _, name in named}):
@@ -52,3 +57,22 @@ def _find_misplaced(
         if message.number <= last.get(message.producer, -1):
             yield Violation(DISORDER, f"{lies}: {message} at {offset}, after {last[message.producer]}")
         last[message.producer] = message.number
+
+
+def _has_jumped(evidence: Evidence, where: TopicPartition, told: int, offset: int) -> bool:
+    """Say whether retention explains that a record has a higher number than was told.
+
+    The gateway that took over could not count what had been removed before it read the log.
+    """
+    removals = (each for each in evidence.happened if each.fault.kind == "retention")
+    return offset > told >= 0 and any(f"broker-{where.broker_id}" in each.whom for each in removals)
+
+
+def count_jumped(evidence: Evidence) -> int:
+    """Return how many records that were acknowledged have other numbers now, because of retention."""
+    return sum(
+        _has_jumped(evidence, lies, evidence.told[message][2], offset)
+        for (_, _, lies), records in evidence.read_today.items()
+        for offset, message in records
+        if message in evidence.told
+    )
