@@ -88,9 +88,18 @@ class StudentProgram:
         if status:
             raise LabError(f"`{words}` ended with status {status}: {run.last_words()}")
 
-    def start(self, arguments: Sequence[str], data: Path | None = None, stdin: bytes | None = None) -> ProgramRun:
-        """Start the program with arguments; `data` is the directory that it may fill. Raises WrongError."""
-        return ProgramRun((*self.command, *arguments), self.folder, watched=data, stdin=stdin)
+    def start(
+        self,
+        arguments: Sequence[str],
+        data: Path | None = None,
+        stdin: bytes | None = None,
+        prefix: Sequence[str] = (),
+    ) -> ProgramRun:
+        """Start the program with arguments; `data` is the directory that it may fill. Raises WrongError.
+
+        `prefix` is a command that becomes the program.
+        """
+        return ProgramRun((*prefix, *self.command, *arguments), self.folder, watched=data, stdin=stdin)
 
 
 @dataclass
