@@ -69,7 +69,7 @@ class StudentProgram:
                 raise LabError(f'{path}: {name} must be a list of texts, such as ["python3", "main.py"]')
         if not command:
             raise LabError(f"{path}: command is empty")
-        return cls(folder, tuple(command), tuple(build))
+        return cls(folder.resolve(), tuple(command), tuple(build))
 
     def build(self) -> None:
         """Run the build command, if there is one. Raises LabError with the compiler's words."""
