@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.lab.connection import ANSWER_TIMEOUT_S, ReceivedBytes, TimedConnection, connect_when_ready
 from kafka2011.lab.drawing import explain_difference
-from kafka2011.lab.errors import WrongError
+from kafka2011.lab.errors import SkippedError, WrongError
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.paper import NONE
 from kafka2011.lab.requests import BARRIER
@@ -16,7 +16,7 @@ from kafka2011.wire.protocol import FETCH, MULTIFETCH, OFFSETS
 from zk.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kafka2011.lab.paper import Sentence
@@ -35,6 +35,7 @@ class Bench:
         self.program = program
         self.directory = directory
         self.passed: list[str] = []
+        self.skipped: list[str] = []
         self.title = "The program starts"
         self.sentence = NONE
         self._deadline_s = deadline_s
@@ -46,8 +47,12 @@ class Bench:
         self.title, self.sentence = title, sentence
         if time.monotonic() > self._deadline_s:
             raise WrongError("The time limit of the stage is over: your program answers too slowly.")
-        yield
-        self.passed.append(title)
+        try:
+            yield
+        except SkippedError as reason:
+            self.skipped.append(f"{title}: {reason}")
+        else:
+            self.passed.append(title)
 
     @contextmanager
     def broker(self, **settings: int) -> Iterator[BrokerUnderTest]:
@@ -117,14 +122,18 @@ class BrokerUnderTest:
             for start, content in files.items():
                 (directory / log / f"{start:020}.kafka").write_bytes(content)
 
-    def start(self, **changed: int) -> None:
-        """Start the program and wait until it listens; `changed` are settings from now on. Raises WrongError."""
+    def start(self, prefix: Sequence[str] = (), **changed: int) -> None:
+        """Start the program and wait until it listens; `changed` are settings from now on. Raises WrongError.
+
+        `prefix` is a command that becomes the program.
+        """
         self._settings |= {name.replace("_", "-"): value for name, value in changed.items()}
         if self._model is None:
             self._model = self._model_stack.enter_context(ModelBroker(self._model_data, self._settings))
         self._port = free_port()
         settings = [f"{name}={value}" for name, value in self._settings.items()]
-        self._run = self._program.start(["broker", f"port={self._port}", f"data={self.data}", *settings], self.data)
+        arguments = ["broker", f"port={self._port}", f"data={self.data}", *settings]
+        self._run = self._program.start(arguments, self.data, prefix=prefix)
         connection = connect_when_ready(self._port, lambda: self.run.running)
         if connection is None:
             what = self._run.describe_end() or f"Your program does not listen on port {self._port} of 127.0.0.1."

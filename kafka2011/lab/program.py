@@ -69,7 +69,7 @@ class StudentProgram:
                 raise LabError(f'{path}: {name} must be a list of texts, such as ["python3", "main.py"]')
         if not command:
             raise LabError(f"{path}: command is empty")
-        return cls(folder, tuple(command), tuple(build))
+        return cls(folder.resolve(), tuple(command), tuple(build))
 
     def build(self) -> None:
         """Run the build command, if there is one. Raises LabError with the compiler's words."""
@@ -88,9 +88,18 @@ class StudentProgram:
         if status:
             raise LabError(f"`{words}` ended with status {status}: {run.last_words()}")
 
-    def start(self, arguments: Sequence[str], data: Path | None = None, stdin: bytes | None = None) -> ProgramRun:
-        """Start the program with arguments; `data` is the directory that it may fill. Raises WrongError."""
-        return ProgramRun((*self.command, *arguments), self.folder, watched=data, stdin=stdin)
+    def start(
+        self,
+        arguments: Sequence[str],
+        data: Path | None = None,
+        stdin: bytes | None = None,
+        prefix: Sequence[str] = (),
+    ) -> ProgramRun:
+        """Start the program with arguments; `data` is the directory that it may fill. Raises WrongError.
+
+        `prefix` is a command that becomes the program.
+        """
+        return ProgramRun((*prefix, *self.command, *arguments), self.folder, watched=data, stdin=stdin)
 
 
 @dataclass

@@ -19,7 +19,7 @@ class Stage:
     number: int
     title: str
     grade: Callable[[Bench], None]
-    time_limit_s: float = 20.0
+    time_limit_s: float = 30.0
 
     def page(self) -> str:
         """Return what a student reads before the stage."""

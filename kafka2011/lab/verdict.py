@@ -29,13 +29,15 @@ class StageVerdict:
     sentence: Sentence = NONE
     wrong: WrongError | None = None
     skipped: str = ""
+    skipped_checks: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, stage: Stage, bench: Bench, seconds: float, wrong: WrongError | None = None, skipped: str = ""
     ) -> StageVerdict:
         """Return what a bench has seen."""
-        return cls(stage, seconds, tuple(bench.passed), bench.title, bench.sentence, wrong, skipped)
+        passed, not_tried = tuple(bench.passed), tuple(bench.skipped)
+        return cls(stage, seconds, passed, bench.title, bench.sentence, wrong, skipped, not_tried)
 
     @property
     def passed(self) -> bool:
@@ -49,7 +51,8 @@ class StageVerdict:
         if self.skipped:
             return f"{head}: SKIPPED: {printable(self.skipped)}"
         if self.wrong is None:
-            return f"{head}: passed ({count} checks, {self.seconds:.1f} s)"
+            lines = [f"{head}: passed ({count} checks, {self.seconds:.1f} s)"]
+            return "\n".join(lines + [f"  skipped: {printable(reason)}" for reason in self.skipped_checks])
         lines = [
             f"{head}: NOT PASSED ({count} checks were right before this one)",
             "",
@@ -76,6 +79,7 @@ class StageVerdict:
             "seconds": round(self.seconds, 2),
             "checks_passed": list(self.passed_checks),
             "skipped": self.skipped or None,
+            "checks_skipped": list(self.skipped_checks),
             "failed_check": None if wrong is None else self.check,
             "what": None if wrong is None else wrong.what,
             "sent": None if wrong is None or wrong.sent is None else wrong.sent.hex(),

@@ -151,6 +151,20 @@ def test_what_is_wrong_with_a_folder_is_said(tmp_path: Path, text: str | None, m
         StudentProgram.read(tmp_path).build()
 
 
+def test_a_command_is_found_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the folder is the current one."""
+    program_path = tmp_path / "program"
+    program_path.write_text("#!/bin/sh\necho $1\n")
+    program_path.chmod(0o755)
+    (tmp_path / "lab.toml").write_text("command = ['./program']\n")
+    monkeypatch.chdir(tmp_path)
+    run = StudentProgram.read(Path()).start(["hello"])
+    try:
+        assert run.wait(20) == b"hello\n"
+    finally:
+        run.end()
+
+
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """The student looks into lab.toml."""
     verdict = grade(StudentProgram(tmp_path, ("./nothing",)), STAGES[1])

@@ -223,3 +223,14 @@ def test_a_stage_that_cannot_be_tried_here_is_skipped(
     assert "Stage 8, a member that joins and leaves: SKIPPED: " in skipped.text()
     assert "there is no Java" in skipped.document()["skipped"]
     assert after.passed
+
+
+def test_where_no_small_disk_can_be_made_the_check_is_named(
+    solution: StudentProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage can still be passed."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # without unshare
+    verdict = grade(solution, STAGES[5])
+    assert verdict.passed
+    assert "skipped: A full disk: what cannot be written is not proven: this machine has no user" in verdict.text()
+    assert verdict.document()["checks_skipped"]

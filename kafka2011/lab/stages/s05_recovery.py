@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING
 
 from kafka2011.lab import paper
 from kafka2011.lab.bench import wait_until
-from kafka2011.lab.errors import WrongError
+from kafka2011.lab.errors import SkippedError, WrongError
 from kafka2011.lab.requests import BARRIER, BARRIER_ANSWER, fetch, message, message_set, offsets, produce
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ _END = -1
 _SETS = 400
 _PROVEN = 60
 _START_S = 1.0
+_DISK_BYTES = 256 * 1024
+_SET_BYTES = 10_000
+_PROBE_S = 10.0
+_END_S = 3.0
 
 
 def grade(bench: Bench) -> None:
@@ -26,6 +32,8 @@ def grade(bench: Bench) -> None:
         torn_again(bench, broker)
     with bench.broker() as broker:
         killed(bench, broker)
+    with bench.broker() as broker, bench.check("A full disk: what cannot be written is not proven", paper.RECOVERY):
+        full_disk(broker)
 
 
 def _damages() -> dict[str, tuple[str, bytes, bytes]]:
@@ -125,6 +133,39 @@ def killed(bench: Bench, broker: BrokerUnderTest) -> None:
         ends += [end + len(message(b"%d" % number)) for number, end in enumerate(ends)]
         if not wait_until(lambda: path.stat().st_size in ends, _START_S):
             raise WrongError(f"The file ends in the middle of a message, at {path.stat().st_size}.", came=kept[-40:])
+
+
+def full_disk(broker: BrokerUnderTest) -> None:
+    """Try a file system of 256 KiB, in a namespace of its own. Raises SkippedError where there are none."""
+    mount = f'mount -t tmpfs -o size={_DISK_BYTES} tmpfs "$1"'
+    namespace = ("unshare", "--map-root-user", "--mount", "sh", "-c")
+    probe = [*namespace, mount, "sh", str(broker.data)]
+    try:
+        subprocess.run(probe, capture_output=True, timeout=_PROBE_S, check=True)  # noqa: S603  # our own words
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SkippedError("this machine has no user namespaces that can mount a tmpfs") from error
+    # The program sees the small file system in the place of its data directory; nobody else does.
+    broker.start([*namespace, f'{mount} && shift && exec "$@"', "sh", str(broker.data)])
+    sent = proven = b""
+    with broker.connect() as connection:
+        for number in range(_DISK_BYTES // _SET_BYTES + 2):
+            data = message(b"%05d" % number + bytes(_SET_BYTES - 15))
+            connection.send(produce("full", data) + BARRIER)
+            sent += data
+            if connection.read(len(BARRIER_ANSWER)).data != BARRIER_ANSWER:
+                break
+            proven = sent
+    if len(proven) > _DISK_BYTES:
+        what = f"The disk has {_DISK_BYTES} bytes. Your program has answered barriers for {len(proven)} bytes."
+        raise WrongError(what)
+    path = Path(f"/proc/{broker.run.process.pid}/root{broker.data}/full-0/{0:020}.kafka")
+    try:
+        kept = path.read_bytes()
+    except OSError:  # the program has ended, and its small disk with it
+        kept = b""
+    # It may also end, though not at once: then the next start would cut the file.
+    if kept != proven and not wait_until(lambda: not broker.run.running, _END_S):
+        raise WrongError(f"{len(proven)} bytes were proven. The file has {len(kept)} bytes: cut it back.")
 
 
 def _flipped(data: bytes) -> bytes:
