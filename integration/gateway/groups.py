@@ -220,10 +220,7 @@ class Round:
             ]
             servers = ",".join(f"{gateway.host}:{gateway.port}" for gateway in gateways)
             client = stack.enter_context(connect(cluster.zk_connect))
-            admin = AdminClient({"bootstrap.servers": servers, "logger": _SILENT})
-            admin.create_topics([NewTopic(TOPIC, 2 * PARTITIONS, 1)], operation_timeout=SETTLE_S)[TOPIC].result(
-                SETTLE_S
-            )
+            _create_topic(servers)
             feed = Feed(servers, 2 * PARTITIONS, self.account)
             try:
                 self._let_happen(cluster, gateways, servers, Shares(client))
@@ -325,6 +322,22 @@ class Round:
             account.problems += _repeated(name, sorted(lines), order, kinds)
         account.received = len(received)
         account.repeats = sum(received.values()) - len(received)
+
+
+def _create_topic(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "logger": _SILENT})
+    ends_s = time.monotonic() + SETTLE_S
+    while True:
+        made = admin.create_topics([NewTopic(TOPIC, 2 * PARTITIONS, 1)], operation_timeout=SETTLE_S)
+        try:
+            made[TOPIC].result(SETTLE_S)
+        except confluent_kafka.KafkaException as error:  # the client drops the addresses that it began with
+            if error.args[0].code() == confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            if time.monotonic() > ends_s:
+                raise
+        else:
+            return
 
 
 class _Line(NamedTuple):
