@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kafka2011.lab.program import ProgramRun
 
-SOON_S = 4.0
+SOON_S = 8.0
 """How long a group may take to come to rest."""
 _POLL_S = 0.02
 GROUP = "g"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Self
 
 from kafka2011.broker.requests.handlers import Client, RefusedError, RequestHandlers
@@ -23,7 +24,10 @@ _MOST_BYTES = 1024 * 1024
 
 
 class ModelBroker:
-    """Answers requests as a right program does; a context manager. `settings` are those that a student's gets."""
+    """Answers requests as a right program does; a context manager. `settings` are those that a student's gets.
+
+    Several threads may ask it.
+    """
 
     def __init__(self, directory: Path, settings: Mapping[str, int]) -> None:
         kept = LogSettings(
@@ -37,9 +41,14 @@ class ModelBroker:
             directory, TopicSettings(num_partitions=settings.get("partitions", 1), of=lambda _: kept)
         )
         self._handlers = RequestHandlers(self._logs)
+        self._lock = threading.Lock()
 
     def answer(self, sent: bytes) -> bytes | None:
         """Return all bytes that answer what is sent on one connection; None if the connection is closed instead."""
+        with self._lock:
+            return self._answer(sent)
+
+    def _answer(self, sent: bytes) -> bytes | None:
         reader = FrameReader()
         client = Client(MessageChecker(_MOST_BYTES, _MOST_BYTES))
         answer = b""

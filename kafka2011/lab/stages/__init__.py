@@ -26,8 +26,8 @@ STAGES = {
         Stage(5, "recovery after a torn write", s05_recovery.grade),
         Stage(6, "retention", s06_retention.grade),
         Stage(7, "the assignment", s07_assignment.grade),
-        Stage(8, "a member that joins and leaves", s08_member.grade, time_limit_s=40.0),
-        Stage(9, "offsets and fenced commits", s09_offsets.grade, time_limit_s=40.0),
+        Stage(8, "a member that joins and leaves", s08_member.grade, time_limit_s=60.0),
+        Stage(9, "offsets and fenced commits", s09_offsets.grade, time_limit_s=60.0),
         Stage(10, "a producer that proves what was appended", s10_producer.grade),
     )
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,6 @@ class _Broker:
 
     def __init__(self, model: ModelBroker) -> None:
         self._model = model
-        self._lock = threading.Lock()
         self.server = FrameServer(self._answer, free_port())
 
     @property
@@ -53,8 +51,7 @@ class _Broker:
 
     def append(self, partition: int, *payloads: bytes) -> None:
         """Append messages to a partition of the topic."""
-        with self._lock:
-            self._model.answer(produce("views", message_set(*payloads), partition))
+        self._model.answer(produce("views", message_set(*payloads), partition))
 
     def _answer(self, _number: int, frame: bytes) -> bytes | None:
         request = decode_request(frame[4:])
@@ -62,8 +59,7 @@ class _Broker:
             request = _small(request)
         elif isinstance(request, MultiFetchRequest):
             request = MultiFetchRequest(tuple(map(_small, request.fetches)))
-        with self._lock:
-            return self._model.answer(encode_request(request))
+        return self._model.answer(encode_request(request))
 
 
 def _small(request: FetchRequest) -> FetchRequest:
