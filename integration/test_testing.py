@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "testing.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "how-to" / "testing.md"
 TIMEOUT_S = 90
 TWO_CLUSTERS = """
 def test_brokers_and_their_settings(kafka2011_cluster, kafka2011_session_cluster):
@@ -45,6 +46,14 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     [configuration] = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     done = run(tmp_path, test, configuration)
     assert "1 passed" in done.stdout, done.stdout
+
+
+def test_the_example_with_confluent_kafka() -> None:
+    """An application with a consumer group of today: its tests pass where they lie."""
+    example = ROOT / "examples" / "with-confluent"
+    command = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=example, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert "3 passed" in done.stdout, done.stdout
 
 
 def test_clusters_of_the_session_and_of_one_test(tmp_path: Path) -> None:

@@ -28,12 +28,15 @@ from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess, stop_all
 from zk.closing import Closing
 from zk.connecting import connect
+from zk.gateways import GatewayRegistry
 from zk.local_zookeeper import LocalZooKeeper
 from zk.ports import free_port
 from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from zk.client import ZkClient
 
 logger = logging.getLogger(__name__)
 
@@ -315,17 +318,18 @@ class LocalCluster(Closing):
             self._new_broker()
         if self._replicas > 1:
             self._begin_replicas()
-        idle = [broker for broker in self.processes if not broker.running]
-        for broker in idle:
-            broker.launch()
-        for broker in idle:
-            broker.wait_ready()
-        if self._replicas > 1:
-            self._await_leaders()
+        idle: list[LocalServer] = [broker for broker in self.processes if not broker.running]
         if self._gateway_port >= 0:
-            if self.gateway is None:
-                self.gateway = self._new_gateway()
-            self.gateway.start()
+            self.gateway = self.gateway or self._new_gateway()
+            idle += [] if self.gateway.running else [self.gateway]
+        for server in idle:
+            server.launch()
+        for server in idle:
+            server.wait_ready()
+        if self._replicas > 1:
+            self._await_registered("no replica leads", lambda client: BrokerRegistry(client).brokers())
+        if self.gateway is not None:
+            self._await_registered("no gateway serves", lambda client: GatewayRegistry(client).claims())
 
     def add_broker(self) -> LocalBroker:
         """Start one more broker, with the next number, and return it."""
@@ -397,14 +401,13 @@ class LocalCluster(Closing):
                     broker.log_dir.mkdir(parents=True, exist_ok=True)
                     begin_replicas(client, broker.broker_id, next(_replica_names(1)), broker.log_dir, is_new=True)
 
-    def _await_leaders(self) -> None:
-        """Wait until every broker id is registered, by whichever of its processes leads."""
+    def _await_registered(self, complaint: str, registered: Callable[[ZkClient], Mapping[int, object]]) -> None:
+        """Wait until something is registered for each broker id. Raises LocalClusterError when that takes too long."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         with connect(self.zk_connect, connection_timeout_ms=_ZK_TIMEOUT_MS) as client:
-            registry = BrokerRegistry(client)
-            while missing := self.brokers.keys() - registry.brokers().keys():
+            while missing := self.brokers.keys() - registered(client).keys():
                 if time.monotonic() > deadline_s:
-                    raise LocalClusterError(f"no replica leads brokers {sorted(missing)}")
+                    raise LocalClusterError(f"{complaint} brokers {sorted(missing)}")
                 time.sleep(_POLL_S)
 
 

@@ -101,13 +101,19 @@ def kafka2011_gateway_cluster(
 class Kafka2011Container:
     """Runs a ZooKeeper and brokers in one container, with the package testcontainers; a context manager.
 
-    `image` has everything (see docs/how-to/testing.md). `properties` are settings of every broker, by 0.7's names. A
-    broker registers one address for its clients: so each has the same port in the container and on the host.
+    `image` has everything (see docs/how-to/testing.md). `properties` are settings of every broker, by 0.7's names. With
+    `gateway`, today's Kafka clients connect to `bootstrap_servers`. Brokers and the gateway register one address for
+    their clients: so each has the same port in the container and on the host.
     Raises MissingExtraError without the extra `testcontainers`, and KafkaError when nothing is ready in time.
     """
 
     def __init__(
-        self, image: str | None = None, *, brokers: int = 1, properties: Mapping[str, object] | None = None
+        self,
+        image: str | None = None,
+        *,
+        brokers: int = 1,
+        properties: Mapping[str, object] | None = None,
+        gateway: bool = False,
     ) -> None:
         try:
             import testcontainers.core.container  # noqa: F401, PLC0415  # an extra
@@ -116,6 +122,8 @@ class Kafka2011Container:
         self.image = image or f"kafka2011-all-in-one:{importlib.metadata.version('kafka2011')}"
         self._brokers = brokers
         self._properties = dict(properties or {})
+        self._gateway = gateway
+        self._gateway_port = 0
         self._container: DockerContainer | None = None
 
     @property
@@ -130,6 +138,14 @@ class Kafka2011Container:
         """Return the value for zk.connect on this host."""
         container = self.container
         return f"{container.get_container_host_ip()}:{container.get_exposed_port(_ZOOKEEPER_PORT)}"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the address for today's clients. Raises KafkaError before the start, or without a gateway."""
+        host = self.container.get_container_host_ip()
+        if not self._gateway:
+            raise KafkaError(f"the container of {self.image} has no gateway: give gateway=True")
+        return f"{host}:{self._gateway_port}"
 
     def start(self) -> None:
         """Start the container, unless it runs, and wait until all brokers serve."""
@@ -166,12 +182,14 @@ class Kafka2011Container:
         from testcontainers.core.container import DockerContainer  # noqa: PLC0415  # an extra
 
         container = DockerContainer(self.image).with_exposed_ports(_ZOOKEEPER_PORT)
-        for port in range(first_port, first_port + self._brokers):
+        self._gateway_port = first_port + self._brokers
+        for port in range(first_port, self._gateway_port + self._gateway):
             container.with_bind_ports(port, port)
         container.with_kwargs(entrypoint=["sh", "-c", _ONCE_NAMED, "sh"])
         overrides = [f"--override={key}={value}" for key, value in self._properties.items()]
         where = [f"--brokers={self._brokers}", f"--port={first_port}", "--bind-address=0.0.0.0"]
-        return container.with_command([*where, *overrides])
+        gateway = ["--gateway", f"--gateway-port={self._gateway_port}"] if self._gateway else []
+        return container.with_command([*where, *gateway, *overrides])
 
     def _await_ready(self, container: DockerContainer) -> None:
         deadline_s = SYSTEM_CLOCK.monotonic_s() + READY_TIMEOUT_S

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka2011 import SyncProducer
@@ -16,9 +19,10 @@ from paper_benchmarks.measuring.payloads import PAYLOAD_BYTES, payloads
 from paper_benchmarks.measuring.usage import usage_of
 from paper_benchmarks.measuring.worker import run_worker
 from paper_benchmarks.pages.tables import spread_of, table, text
-from paper_benchmarks.systems import kafka
+from paper_benchmarks.systems import gateway, kafka
 from paper_benchmarks.systems.kafka2011 import OWN, KafkaBroker, own_broker
 from paper_benchmarks.workers.fan import kafka_serves
+from paper_benchmarks.workers.kafka_members import noted
 from paper_benchmarks.workers.members import MODULE as MEMBERS
 from paper_benchmarks.workers.members import Members
 from zk import paths
@@ -27,7 +31,6 @@ from zk.nodes import Nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from paper_benchmarks.experiments.experiment import Bench
     from paper_benchmarks.systems.kafka import KafkaServer
@@ -47,18 +50,22 @@ _RESTARTS = 3
 _MOST_OF_KAFKA = 1000
 """Partitions: more take a Kafka of one small machine many minutes."""
 _KAFKA_MEMBERS = "paper_benchmarks.workers.kafka_members"
+_OF_TODAY = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Measure each table for ours and, where it is there, for Kafka 4, in turn."""
     kinds = {kind.name: kind for kind in bench.kinds if kind.name in {OWN, kafka.KIND.name}}
+    if gateway.KIND.missing() is None:
+        kinds[gateway.KIND.name] = gateway.KIND
     found = {}
-    for name, (find, rounds) in TABLES.items():
+    for name, (find, rounds, names) in TABLES.items():
 
         def once(kind: str, find: Callable[[Bench, Kind], Rows] = find) -> Rows:
             return find(bench, kinds[kind])
 
-        samples = bench.in_turn(kinds, once, bench.sized(toy=1, small=1, paper=rounds), name)
+        lines = [kind for kind in names if kind in kinds]
+        samples = bench.in_turn(lines, once, bench.sized(toy=1, small=1, paper=rounds), name)
         found[name] = {kinds[kind].title: _together(several) for kind, several in samples.items()}
     return {"tables": found}
 
@@ -185,19 +192,43 @@ def _group(bench: Bench, kind: Kind) -> Rows:
     for members in bench.sized(toy=(1,), small=(1, 10), paper=(1, 10, 50)):
         with ExitStack() as stack:
             address, owned = stack.enter_context(_ready_group(bench, kind, partitions))
-            others = stack.enter_context(_members(bench, kind, address, members))
-            others.join()
-            all_s = _settle(owned, members, partitions)
-            last = stack.enter_context(_members(bench, kind, address, 1))
-            last.join()
-            one_more_s = _settle(owned, members + 1, partitions)
-            last.kill()
-            found[f"{members:,}"] = {
-                "all join, s": all_s,
-                "one more joins, s": one_more_s,
-                "that one is killed, s": _settle(owned, members, partitions),
-            }
+            several, one = (stack.enter_context(_members(bench, kind, address, count)) for count in (members, 1))
+            found[f"{members:,}"] = _join_and_die(several, one, owned, members, partitions)
     return found
+
+
+def _group_of_today(bench: Bench, kind: Kind) -> Rows:
+    """Have the same program be members of both."""
+    found: Rows = {}
+    partitions = bench.sized(toy=2, small=20, paper=_GROUP_PARTITIONS)
+    for members in bench.sized(toy=(1,), small=(1, 10), paper=(1, 10, 50)):
+        with ExitStack() as stack:
+            server = stack.enter_context(bench.start(kind))
+            kafka.make_topic(server, "views", partitions)
+            notes = Path(stack.enter_context(TemporaryDirectory(prefix="members-", dir=bench.data)))
+            address = f"{server.host}:{server.port}"
+            job = (_MEMBERS_A_PROCESS, _KAFKA_MEMBERS, _OF_TODAY, notes)
+            several, one = (
+                stack.enter_context(Members(address, "readers", {"views": 1}, count, *job)) for count in (members, 1)
+            )
+            found[f"{members:,}"] = _join_and_die(several, one, partial(noted, notes), members, partitions)
+    return found
+
+
+def _join_and_die(
+    several: Members, one: Members, owned: Callable[[], tuple[int, int]], members: int, partitions: int
+) -> dict[str, float | None]:
+    """Have members join, then one more, which is killed; return how long it took each time until all is owned."""
+    several.join()
+    all_s = _settle(owned, members, partitions)
+    one.join()
+    one_more_s = _settle(owned, members + 1, partitions)
+    one.kill()
+    return {
+        "all join, s": all_s,
+        "one more joins, s": one_more_s,
+        "that one is killed, s": _settle(owned, members, partitions),
+    }
 
 
 def _members(bench: Bench, kind: Kind, address: str, count: int) -> Members:
@@ -331,14 +362,16 @@ def _restart_kafka(system: System, topic: str) -> tuple[float, float | None]:
     return serves_s, None
 
 
-TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int]] = {
-    "Consumers of one topic": (_fan_out, 3),
-    "Partitions": (_partitions, 1),
-    "GB of a backlog": (_backlog, 1),
-    "Members of a group": (_group, 1),
-    "Kill and restart, and memory": (_restart, 1),
+_OURS, _BY_GATEWAY = (OWN, kafka.KIND.name), (gateway.KIND.name, kafka.KIND.name)
+TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int, tuple[str, ...]]] = {
+    "Consumers of one topic": (_fan_out, 3, _OURS),
+    "Partitions": (_partitions, 1, _OURS),
+    "GB of a backlog": (_backlog, 1, _OURS),
+    "Members of a group": (_group, 1, _OURS),
+    "Members that are today's clients": (_group_of_today, 3, _BY_GATEWAY),
+    "Kill and restart, and memory": (_restart, 1, _OURS),
 }
-"""Each with how often it is measured at paper size."""
+"""Each with how often it is measured at paper size, and for which kinds."""
 
 # The report ----------------------------------------------------------------------------------------------------------
 
@@ -357,6 +390,10 @@ million that are oldest.""",
 Members of one topic with 100 partitions: from when they are told to join until every partition has an owner and every
 member some partition. Then one more joins, and is killed. As shipped, a session of ours ends after 6 s without a sign
 of life, and one of Kafka's after 45 s.""",
+    "Members that are today's clients": """\
+The same with members that are confluent-kafka's in the same program, with `session.timeout.ms=6000` and
+`heartbeat.interval.ms=500`, at the gateway and at Kafka 4. The members themselves say which partitions they were given.
+Kafka's `group.initial.rebalance.delay.ms` is 0, not 3 s as shipped.""",
     "Kill and restart, and memory": """\
 The server is killed with kill -9 when its disk has 10 GB, and started again: until a message is read, and, of ours,
 until it is registered again. Rows are one kill after the other. Memory is that of all processes of the server, of ours

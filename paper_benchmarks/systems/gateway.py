@@ -53,7 +53,7 @@ def _start(directory: Path, settings: Mapping[str, object] = AS_SHIPPED) -> Iter
 
 
 _HAS_TOOLS = kafka.version_of(kafka.JARS) is not None
-"""Whether Kafka's own tools are there. Its consumer needs a group, which a gateway does not serve."""
+"""Whether Kafka's own tools are there. Its consumer is left out: it needs a topic that is filled for minutes."""
 
 KIND = Kind(
     name="gateway",

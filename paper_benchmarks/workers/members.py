@@ -16,6 +16,7 @@ from paper_benchmarks.measuring.worker import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
 MODULE = "paper_benchmarks.workers.members"
@@ -27,7 +28,8 @@ class Members:
     """So many members of a group, in processes that are ready when this is entered; they join when told to.
 
     `topics` are those that each subscribes to, with how many streams; one of them may be a pattern with a `*`. `module`
-    is the program of a process; it gets `zk_connect` as where to connect to. `settings` are those of a member.
+    is the program of a process; it gets `zk_connect` as where to connect to. `settings` are those of a member. `notes`
+    is a directory where the module may keep a file for each process; the file is removed when the process has ended.
     """
 
     def __init__(
@@ -39,15 +41,18 @@ class Members:
         at_once: int,
         module: str = MODULE,
         settings: Mapping[str, object] | None = None,
+        notes: Path | None = None,
     ) -> None:
         self._job = {"zk": zk_connect, "group": group, "topics": dict(topics), "settings": settings or {}}
+        self._notes = notes
         self._counts = [min(at_once, count - start) for start in range(0, count, at_once)]
         self._module = module
         self._processes: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
         for count in self._counts:
-            command = [sys.executable, "-m", self._module, json.dumps({**self._job, "count": count})]
+            job = {**self._job, "count": count, "notes": str(self._notes or "")}
+            command = [sys.executable, "-m", self._module, json.dumps(job)]
             self._processes.append(
                 subprocess.Popen(  # noqa: S603 (a module of ours)
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
@@ -90,6 +95,8 @@ class Members:
                 process.wait()
             assert process.stdout is not None
             process.stdout.close()
+            if self._notes is not None:
+                (self._notes / str(process.pid)).unlink(missing_ok=True)
 
     def pids(self) -> list[int]:
         """Return the processes."""

@@ -11,6 +11,7 @@ from paper_benchmarks.experiments.beside import TABLES, TEXT, chapter
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import STORED_BYTES
 from paper_benchmarks.workers.fan import FETCH_BYTES, end_of_kafka, kafka_request, requests_of_ours
+from paper_benchmarks.workers.kafka_members import Notes, noted
 
 
 def batch(base: int, records: int, size: int = 80) -> bytes:
@@ -61,3 +62,13 @@ def test_ours_and_kafka_stand_one_below_the_other() -> None:
         "| 1 | Kafka 4 | 0.500 (0.500 to 0.500) | - |",
         "| 5,000 | kafka2011 | 2.00 | 5.00 |",
     ]
+
+
+def test_members_of_all_processes_count_together(tmp_path: Path) -> None:
+    """How many partitions they have, and how many of them have some."""
+    notes = Notes(str(tmp_path), 3)
+    for member, partitions in ((0, 4), (2, 1), (0, 3)):
+        notes.note(member, partitions)
+    (tmp_path / "1234").write_text("5\n0\n")
+    assert noted(tmp_path) == (9, 3)
+    Notes("", 1).note(0, 1)  # without a directory nothing is written

@@ -62,6 +62,11 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
+def as_int64(number: int) -> int:
+    """Return what is left of a sum or difference in 64 bits: clients keep timestamp deltas so."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def sized(data: bytes | None) -> bytes:
     """Return a key or value with its size."""
     return varint(-1) if data is None else varint(len(data)) + data
@@ -71,7 +76,8 @@ def body_of(records: list[Record], base: int) -> bytes:
     """Return records without a batch."""
     parts = []
     for index, record in enumerate(records):
-        body = b"\0" + varint(record.timestamp - base) + varint(index) + sized(record.key) + sized(record.value)
+        body = b"\0" + varint(as_int64(record.timestamp - base)) + varint(index)
+        body += sized(record.key) + sized(record.value)
         body += varint(len(record.headers)) + b"".join(sized(name) + sized(value) for name, value in record.headers)
         parts += [varint(len(body)), body]
     return b"".join(parts)
@@ -150,7 +156,7 @@ def read_batch(data: bytes) -> ReadBatch:
             assert name is not None
             headers.append((name, content))
         assert at == end
-        timestamp = latest if attributes & APPEND_TIME else (base + delta + 2**63) % 2**64 - 2**63
+        timestamp = latest if attributes & APPEND_TIME else as_int64(base + delta)
         records.append(Record(value, key, tuple(headers), timestamp))
     assert at == len(data)
     return ReadBatch(base_offset, last_delta, attributes, latest, (producer[0], producer[1], producer[2]), records)

@@ -141,7 +141,7 @@ class Coordinator:
         return member if isinstance(member, ErrorCode) else member.state.heartbeat(generation)
 
     def leave(self, group: str, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Let a client leave, or whoever has that instance id."""
+        """Let a client leave, or whoever has that instance id, and wait until the group is without it."""
         if not member_id and instance_id is not None:
             member: GroupMember | ErrorCode | None = self._of_instance(group, instance_id)
             if member is None:
@@ -151,7 +151,8 @@ class Coordinator:
         if isinstance(member, ErrorCode):
             return member
         assert member is not None
-        self._remove(member)
+        # A client that has closed may then ask for the group's deletion. Without ZooKeeper this member leaves later.
+        self._remove(member).join(LONGEST_WAIT_S)
         return ErrorCode.NONE
 
     def commit(

@@ -121,7 +121,7 @@ def wrapped_batch(header: bytes, inner: bytes, notes: AnyBytes, records: int, *,
     try:
         for index, value in enumerate(_values(inner, 0, len(inner))):
             delta, delta_end = read_varint(notes, position)
-            timestamp = _as_int64(base + delta)
+            timestamp = as_int64(base + delta)
             max_timestamp = timestamp if max_timestamp is None else max(max_timestamp, timestamp)
             key_end = _behind(notes, delta_end + 1)
             end = _behind_headers(notes, key_end)
@@ -255,5 +255,6 @@ def _with_length(parts: tuple[bytes | memoryview, ...]) -> tuple[bytes | memoryv
     return (_varint(sum(map(len, parts))), *parts)
 
 
-def _as_int64(value: int) -> int:
+def as_int64(value: int) -> int:
+    """Return what int64 arithmetic makes of a sum. Clients add a timestamp delta to the base like this."""
     return (value + 2**63) % 2**64 - 2**63

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.gateway.records.batch_format import APPEND_TIME_BIT, BATCH_HEADER, LENGTH_END, NO_TIMESTAMP
-from kafka2011.gateway.records.records_python import read_varint
+from kafka2011.gateway.records.records_python import as_int64, read_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,8 @@ def first_at(batch: bytes, time_ms: int) -> tuple[int, int] | None:
     for index in range(records):
         size, position = read_varint(batch, position)
         delta, _ = read_varint(batch, position + _ATTRIBUTES_SIZE)
-        if base + delta >= time_ms:
-            return index, base + delta
+        timestamp = as_int64(base + delta)
+        if timestamp >= time_ms:
+            return index, timestamp
         position += size
     return None

@@ -44,6 +44,8 @@ RECORDS = st.lists(
     min_size=1,
     max_size=20,
 )
+FAR_APART = [Record(b"old", timestamp=-(2**62)), Record(b"new", timestamp=2**62)]
+"""Their difference needs more than 64 bits, and wraps around."""
 PRODUCERS = st.just((-1, -1, -1)) | st.tuples(
     st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1)
 )
@@ -68,6 +70,7 @@ def payload_of(message: bytes) -> bytes:
 @given(RECORDS, st.sampled_from(CODECS), PRODUCERS, st.none() | TIMES, st.sampled_from([300, 4096, 1 << 18]))
 @example([Record(b"x", b"k" * 200_000)], 0, (1, 0, 2**31 - 1), None, 4096)
 @example([Record(b"")] * 20, 4, (1, 0, 2**31 - 5), None, 300)
+@example(FAR_APART, 0, (-1, -1, -1), None, 4096)
 def test_what_a_client_sends_comes_back(
     records: list[Record],
     codec: int | str,
@@ -108,6 +111,7 @@ def test_what_a_client_sends_comes_back(
 
 @settings(deadline=None, max_examples=80)
 @given(RECORDS, st.sampled_from(CODECS), PRODUCERS, st.sampled_from([300, 4096]))
+@example(FAR_APART, 0, (-1, -1, -1), 4096)
 def test_c_and_python_store_and_serve_the_same_bytes(
     records: list[Record], codec: int | str, producer: tuple[int, int, int], max_wrapper_bytes: int
 ) -> None:

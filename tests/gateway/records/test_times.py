@@ -50,3 +50,9 @@ def test_without_timestamps_nothing_is_found() -> None:
 )
 def test_the_first_record_with_the_largest_timestamp_is_found(made: bytes, expected: tuple[int, int] | None) -> None:
     assert largest_in(made) == expected
+
+
+def test_a_delta_that_has_wrapped_around_is_added_as_clients_do() -> None:
+    far_apart = batch(-(2**62), 2**62)
+    assert first_at(far_apart, 0) == (1, 2**62)
+    assert largest_in(far_apart) == (1, 2**62)
