@@ -17,6 +17,7 @@ while.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import logging
 import os
@@ -60,6 +61,7 @@ class Notes:
         self._committed_s = time.monotonic()
         signal.signal(signal.SIGTERM, lambda *_: self.stopped.set())
         signal.signal(signal.SIGUSR1, self._note_nap)
+        faulthandler.register(signal.SIGUSR2)  # where it stands, if it does not end
 
     def _note_nap(self, *_: object) -> None:
         self._naps = True

@@ -97,6 +97,8 @@ class Member:
         try:
             self.process.wait(SETTLE_S)
         except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGUSR2)
+            time.sleep(1)
             self.process.kill()
             self.process.wait()
             raise
