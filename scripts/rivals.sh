@@ -84,10 +84,10 @@ fetch_jars() {
 }
 
 fetch_kafka() {
-    [ ! -e "$KAFKA_JARS/kafka_2.13-$KAFKA_VERSION.jar" ] || return 0
+    [ ! -e "$KAFKA_JARS/connect-file-$KAFKA_VERSION.jar" ] || return 0
     say "fetching Kafka $KAFKA_VERSION (54 MB)"
     fetch_jars "$KAFKA_JARS" org.apache.kafka kafka_2.13 "$KAFKA_VERSION" org.apache.kafka kafka-tools "$KAFKA_VERSION" \
-        org.slf4j slf4j-simple 1.7.36
+        org.apache.kafka connect-file "$KAFKA_VERSION" org.slf4j slf4j-simple 1.7.36
 }
 fetch_kafka || say "going on without Kafka: Maven Central cannot be reached, see $KAFKA_JARS.part/ivy.log"
 

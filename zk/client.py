@@ -270,6 +270,7 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
         self.is_resolving = False
         """Whether the hosts' addresses are being asked for right now, which takes long where no name server answers."""
         self._gate = handler.rlock_object()
+        self._waking = handler.lock_object()
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
         self.requested_timeout_ms = session_timeout_ms
         self.granted_timeout_ms = 0
@@ -311,9 +312,11 @@ class ZkClient(KazooClient):  # type: ignore[misc]  # kazoo is untyped
         if refusal is not None:
             async_object.set_exception(refusal)
             return False
-        # Outside the gate: this blocks while the socket pair is full, and the connection loop needs the gate.
+        # Outside the gate: this blocks while the socket pair is full, and the connection loop needs the gate. One at a
+        # time: gevent lets no two greenlets wait for one socket.
         try:
-            wake.send(b"\0")
+            with self._waking:
+                wake.send(b"\0")
         except (OSError, AttributeError):  # closed meanwhile
             async_object.set_exception(ConnectionClosedError("the client has been closed"))
         return None

@@ -420,6 +420,9 @@ with connect(sys.argv[1], 2000, 20_000, SequentialGeventHandler()) as client:
         registry.brokers(lambda _: changed.set())
         BrokerRegistry(other).register(broker)
         assert changed.wait(20)
+        asked = [gevent.spawn(lambda: [client.exists_async("/") for _ in range(500)]) for _ in range(5)]
+        gevent.joinall(asked, raise_error=True)  # more at once than kazoo's socket pair takes
+        assert all(result.get(timeout=20) for greenlet in asked for result in greenlet.value)
         before = turns
         try:
             registry.register(broker, wait_ms=300)

@@ -303,6 +303,13 @@ def test_a_member_commits_what_it_owns(world: World) -> None:
     assert world.commit({0: 5}, **member) == {0: ErrorCode.NOT_COORDINATOR}
 
 
+@pytest.mark.parametrize("api", [Api.JOIN_GROUP, Api.SYNC_GROUP, Api.HEARTBEAT, Api.LEAVE_GROUP])
+def test_another_gateway_s_members_are_sent_to_it(world: World, api: Api) -> None:
+    """Their connection stays: the answer has only fields of its message."""
+    world.is_coordinator = False
+    assert world.ask(api, {"group_id": "readers"}, 3)["error_code"] == ErrorCode.NOT_COORDINATOR
+
+
 def test_deleted_offsets_are_gone(world: World) -> None:
     world.commit({0: 5, 1: 8})
     asked = [{"name": "views", "partitions": [{"partition_index": number} for number in (0, 9)]}]

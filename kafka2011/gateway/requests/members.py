@@ -73,10 +73,10 @@ def _by_coordinator(
     def handled(gateway: Gateway, caller: Caller, body: Body) -> Body:
         try:
             error = _coordination_error(gateway, caller, body["group_id"])
-            return {"error_code": error, "member_id": ""} if error else handle(gateway, caller, body)
+            return {"error_code": error} if error else handle(gateway, caller, body)
         except ZkError as failure:
             logger.warning("group %s: %s", body["group_id"], failure)
-            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "member_id": ""}
+            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
     return handled
 
