@@ -115,6 +115,9 @@ class PartitionIndex:
         self._reserved = max(known.reserved if known else 0 for known in (stored, anchored))
         if stored is not None and anchored is not None and anchored.generation < stored.generation:
             anchored = None
+        is_lost = stored is None
+        if stored is None and anchored is not None:
+            stored = anchored.stored()  # so only what came since the newest anchor is read again
         places = {*anchored.places, anchored.tail.place} if anchored else set()
         self._senders.forget()
         self._begin_at(min(places, default=Boundary(0, 0)))
@@ -125,8 +128,13 @@ class PartitionIndex:
             self._take_over(stored, self._anchored if anchored else [])
             places.update(stored.ahead, stored.anchored, [stored.tail.place])
         self._ahead = sorted(place for place in places if place.position > self._end.position)
-        is_anchored = anchored is not None and self._anchored == sorted(anchored.places)
-        is_whole = stored is not None and anchored is not None and stored.reserved == anchored.reserved and is_anchored
+        is_whole = (
+            stored is not None
+            and anchored is not None
+            and not is_lost
+            and stored.reserved == anchored.reserved
+            and self._anchored == sorted(anchored.places)
+        )
         if self.check() and not is_whole:
             self._persist()
         self._seen_end = self._log.latest()
@@ -232,7 +240,8 @@ class PartitionIndex:
         if needed >= reserved:
             reserved = needed + self._spacing.numbers
         # A file of an older generation than the anchors counts as lost, so a crash in between does no harm.
-        self._anchors.store(AnchorState(self._generation, reserved, self._tail, tuple(self._anchored)))
+        places, senders = tuple(self._anchored), self._senders.document()
+        self._anchors.store(AnchorState(self._generation, reserved, self._tail, places, self._end, senders))
         self._file.store(self._stored(reserved))
         self._reserved, self._is_due, self._unstored_bytes = reserved, False, 0
 

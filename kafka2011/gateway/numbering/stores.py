@@ -6,16 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafka2011.gateway.numbering.boundaries import Boundary, Tail
+from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.json_document import read_document
 from zk.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka2011.gateway.numbering.entries import Entries
     from kafka2011.gateway.records.found import Piece
 
 _VERSION = 1
+MOST_CHARACTERS = 512 * 1024
+"""ZooKeeper takes 1 MB of data by default."""
 
 
 class AnchorsError(KafkaError):
@@ -31,12 +33,38 @@ class AnchorState(NamedTuple):
     """No message was given this number or a higher one."""
     tail: Tail
     places: tuple[Boundary, ...]
+    end: Boundary | None = None
+    """Up to where `senders` goes; None if that is not kept here."""
+    senders: dict[str, Any] | None = None
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return it as JSON, without the senders if they are too many for a znode."""
         places = [list(place) for place in self.places]
-        document = {"version": _VERSION, "generation": self.generation, "reserved": self.reserved}
-        return json.dumps(document | {"tail": self.tail.document(), "places": places}, separators=(",", ":"))
+        document: dict[str, Any] = {"version": _VERSION, "generation": self.generation, "reserved": self.reserved}
+        document |= {"tail": self.tail.document(), "places": places}
+        if self.end is not None and self.senders is not None:
+            text = json.dumps(document | {"end": list(self.end), "senders": self.senders}, separators=(",", ":"))
+            if len(text) <= MOST_CHARACTERS:
+                return text
+        return json.dumps(document, separators=(",", ":"))
+
+    def stored(self) -> Stored | None:
+        """Return what the file of an index would keep, but for places between anchors; None without the senders."""
+        if self.end is None or self.senders is None:
+            return None
+        known = sorted({*self.places, self.end})
+        entries = Entries(place for place in known if place.position <= self.end.position)
+        return Stored(
+            self.generation,
+            self.reserved,
+            known[0],
+            self.end,
+            self.tail,
+            tuple(place for place in known if place.position > self.end.position),
+            self.places,
+            self.senders,
+            entries,
+        )
 
     @classmethod
     def of(cls, text: str | bytes) -> AnchorState:
@@ -46,7 +74,11 @@ class AnchorState(NamedTuple):
     @classmethod
     def _of(cls, document: dict[str, Any]) -> AnchorState:
         places = tuple(Boundary(int(position), int(number)) for position, number in document["places"])
-        return cls(int(document["generation"]), int(document["reserved"]), Tail.of(document["tail"]), places)
+        state = cls(int(document["generation"]), int(document["reserved"]), Tail.of(document["tail"]), places)
+        if "senders" not in document:
+            return state
+        position, number = map(int, document["end"])
+        return state._replace(end=Boundary(position, number), senders=dict(document["senders"]))
 
 
 class Stored(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka2011.gateway.numbering import stores
 from kafka2011.gateway.numbering.boundaries import Boundary, Tail
 from kafka2011.gateway.numbering.partition_index import Spacing
 from kafka2011.gateway.records.errors import LostBoundaryError
@@ -457,7 +458,7 @@ def test_without_the_file_what_lies_behind_damage_gets_numbers_that_were_never_g
     lose_file(gateway)
     anchored = gateway.anchors.load()
     assert anchored is not None
-    gateway.anchors.text = anchored._replace(places=anchored.places[:1], tail=Tail(0, 0)).text()
+    gateway.anchors.text = anchored._replace(places=anchored.places[:1], tail=Tail(0, 0), senders=None).text()
     gateway.log.rot(MESSAGE_BYTES)
     gateway.seen.names.pop(31, None)
     gateway.start()
@@ -494,6 +495,31 @@ def test_what_was_persisted_is_not_counted_again() -> None:
     assert gateway.index.is_catching_up
     gateway.read()
     assert gateway.index.end == Boundary(41 * MESSAGE_BYTES, 41)
+
+
+def test_without_the_file_the_numbering_goes_on_where_zookeeper_was_told_last() -> None:
+    """A gateway that takes over reads only what came since, and knows repeats of what came before."""
+    sent = from_sender(1, 0)
+    gateway = started(sent, sent, *plains(2, 40))
+    lose_file(gateway)
+    gateway.start()
+    assert gateway.index.end.position > gateway.log.latest() / 2
+    gateway.log.append(sent, plain(50))
+    gateway.read()
+    assert list(numbers_of(gateway)) == [0, 1, 2, *range(6, 46), 49]
+
+
+def test_senders_that_are_too_many_for_a_znode_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is read from its start then."""
+    monkeypatch.setattr(stores, "MOST_CHARACTERS", 100)
+    sent = from_sender(1, 0)
+    gateway = started(sent, *plains(2, 40))
+    lose_file(gateway)
+    gateway.start()
+    assert gateway.index.end == Boundary(0, 0)
+    gateway.log.append(sent)
+    gateway.read()
+    assert len(numbers_of(gateway)) == 43
 
 
 DEFECTS = [defect for defect in read_defects("gateway_numbering").values() if "file" not in defect.shows]

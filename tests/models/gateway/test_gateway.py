@@ -11,7 +11,7 @@ from tests.models.depth import by_depth
 from tests.models.gateway.walk import walk
 
 WALKS = by_depth(200, 6000)
-AT_A_TIME = 100
+AT_A_TIME = by_depth(100, 300)
 MUST_HAPPEN = ("killed", "killed in a restart", "failed", "jumps", "reconnects", "repeat", "out of order", "rot")
 
 
