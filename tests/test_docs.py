@@ -160,3 +160,20 @@ def test_the_newest_version_of_the_changelog_is_the_project_s() -> None:
     unreleased, newest, *_ = re.findall(r"^## (.*)$", changes, re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (unreleased, newest) == ("Unreleased", project["version"])
+
+
+def test_the_citation_is_that_of_the_project() -> None:
+    """Name, version and licence are those of pyproject.toml, and the paper has its title and authors."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    own, paper = citation.split("\nreferences:\n")
+    fields = dict(re.findall(r"^([\w-]+): (.*)$", own, re.MULTILINE))
+    assert {name: fields[name] for name in ("cff-version", "title", "version", "license", "type")} == {
+        "cff-version": "1.2.0",
+        "title": project["name"],
+        "version": project["version"],
+        "license": project["license"],
+        "type": "software",
+    }
+    assert "Kafka: a Distributed Messaging System for Log Processing" in paper
+    assert re.findall(r"family-names: (\w+)", paper) == ["Kreps", "Narkhede", "Rao"]
