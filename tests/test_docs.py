@@ -160,3 +160,33 @@ def test_the_newest_version_of_the_changelog_is_the_project_s() -> None:
     unreleased, newest, *_ = re.findall(r"^## (.*)$", changes, re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (unreleased, newest) == ("Unreleased", project["version"])
+
+
+def test_the_citation_is_that_of_the_project() -> None:
+    """Name, version and licence are those of pyproject.toml, and the paper has its title and authors."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    own, paper = citation.split("\nreferences:\n")
+    fields = dict(re.findall(r"^([\w-]+): (.*)$", own, re.MULTILINE))
+    assert {name: fields[name] for name in ("cff-version", "title", "version", "license", "type")} == {
+        "cff-version": "1.2.0",
+        "title": project["name"],
+        "version": project["version"],
+        "license": project["license"],
+        "type": "software",
+    }
+    assert "Kafka: a Distributed Messaging System for Log Processing" in paper
+    assert re.findall(r"family-names: (\w+)", paper) == ["Kreps", "Narkhede", "Rao"]
+
+
+def test_the_figures_for_reviewers_are_the_stored_ones() -> None:
+    """Each stored result is in RESULTS.md, each experiment exists, and each target too."""
+    page = read("reference/artifact.md")
+    results = (ROOT / "paper_benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    table = page.split("| claim of the paper |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \| [^|]+ \| `(\w+)` \|$", table, re.MULTILINE)
+    assert len(rows) > 10
+    assert [figure for figure, _ in rows if figure not in results] == []
+    assert {name for _, name in rows} <= set(EXPERIMENTS)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`make ([\w-]+)", page)) <= set(targets)

@@ -229,6 +229,7 @@ ELSEWHERE = {
     ("README.md", "make up"): "integration/compose/test_cluster.py",
     ("docs/how-to/lab.md", ""): "tests/cli/test_lab.py",
     ("docs/how-to/operations.md", ""): "integration/operations/test_page.py",
+    ("docs/how-to/teaching.md", ""): "tests/test_teaching.py",
     ("docs/how-to/testing.md", "def test_clicks_arrive"): "integration/test_testing.py",
     ("docs/how-to/warehouse.md", "duckdb_extension_delta"): "proof/test_readers.py",
     ("docs/how-to/warehouse.md", "configure_spark_with_delta_pip"): "proof/test_readers.py",
