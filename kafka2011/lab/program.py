@@ -63,7 +63,11 @@ class StudentProgram:
             raise LabError(f"{path} does not exist: `kafka2011 lab start FOLDER` writes one") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise LabError(f"cannot read {path}: {error}") from error
-        command, build = values.get("command"), values.get("build", [])
+        if "command" not in values:
+            raise LabError(
+                f'{path} has no command yet: it starts your program, such as command = ["python3", "main.py"]'
+            )
+        command, build = values["command"], values.get("build", [])
         for name, words in (("command", command), ("build", build)):
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise LabError(f'{path}: {name} must be a list of texts, such as ["python3", "main.py"]')
@@ -138,7 +142,9 @@ class ProgramRun:
         self._mark = secrets.token_hex(8)
         self._watched = watched
         if _found(command[0], folder) is None:
-            raise WrongError(f"Your program cannot be started: there is no command {command[0]!r} ({SETTINGS_FILE}).")
+            is_there = "/" in command[0] and (folder / command[0]).is_file()
+            why = f"{command[0]!r} may not be executed" if is_there else f"there is no command {command[0]!r}"
+            raise WrongError(f"Your program cannot be started: {why} ({SETTINGS_FILE}).")
         self.process = subprocess.Popen(  # noqa: S603 - the student's own program, which is the purpose
             [sys.executable, "-I", "-S", child_exec.__file__, str(os.getpid()), *command],
             cwd=folder,

@@ -136,6 +136,7 @@ def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ("text", "message"),
     [
         (None, "lab.toml does not exist"),
+        ("", "has no command yet"),
         ("command = 1", "command must be a list of texts"),
         ("command = []", "command is empty"),
         ("build = 1\ncommand = ['x']", "build must be a list of texts"),
@@ -170,3 +171,7 @@ def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
     verdict = grade(StudentProgram(tmp_path, ("./nothing",)), STAGES[1])
     assert verdict.wrong is not None
     assert verdict.wrong.what == "Your program cannot be started: there is no command './nothing' (lab.toml)."
+    (tmp_path / "nothing").touch(0o644)
+    verdict = grade(StudentProgram(tmp_path, ("./nothing",)), STAGES[1])
+    assert verdict.wrong is not None
+    assert verdict.wrong.what == "Your program cannot be started: './nothing' may not be executed (lab.toml)."

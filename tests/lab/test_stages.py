@@ -14,7 +14,7 @@ import pytest
 
 from kafka2011 import lab
 from kafka2011.lab.bench import Bench
-from kafka2011.lab.errors import WrongError
+from kafka2011.lab.errors import LabError, WrongError
 from kafka2011.lab.grading import grade, grade_in_order
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.program import StudentProgram
@@ -160,7 +160,7 @@ def test_the_recorded_answers_of_kafka_07_pass(tmp_path: Path) -> None:
     assert len(bench.passed) == 19
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", [name for name in LANGUAGES if name != "other"])
 def test_a_skeleton_fails_for_the_right_reason(language: str, tmp_path: Path) -> None:
     """It says itself what is not built yet."""
     write_starter(tmp_path / "mine", language)
@@ -173,6 +173,18 @@ def test_a_skeleton_fails_for_the_right_reason(language: str, tmp_path: Path) ->
     verdict = grade(program, STAGES[1])
     assert verdict.wrong is not None
     assert verdict.wrong.what == "Your program ended with status 1. Its last words: encode is not built yet"
+
+
+def test_for_another_language_there_is_a_file_with_examples_of_commands(tmp_path: Path) -> None:
+    """It names none itself; each example can be used without its #."""
+    [path] = write_starter(tmp_path / "mine", "other")
+    with pytest.raises(LabError, match="has no command yet"):
+        StudentProgram.read(path.parent)
+    commands = re.findall(r"^# (?:(build = .*)\n# )?(command = .*)$", path.read_text(), re.MULTILINE)
+    assert len(commands) == 3
+    for lines in commands:
+        path.write_text("\n".join(lines))
+        assert len(StudentProgram.read(path.parent).command) in (1, 2, 4)
 
 
 def needs_go() -> None:
