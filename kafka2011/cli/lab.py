@@ -128,7 +128,7 @@ def _row(folder: Path) -> tuple[str, int, int | None, str | None, str | None, fl
     passed = sum(verdict.passed for verdict in verdicts)
     if last.wrong is None:
         return str(folder), passed, None, None, None, seconds
-    return str(folder), passed, last.stage.number, last.check, last.wrong.what, seconds
+    return str(folder), passed, last.stage.number, last.check, " ".join(last.wrong.what.split()), seconds
 
 
 def _next_stage(folder: Path) -> int | None:

@@ -82,6 +82,24 @@ def test_a_defect_that_a_stage_once_missed_fails_it(name: str, tmp_path: Path) -
     assert grade(python_program(tmp_path, defect.plant()), STAGES[defect.stage]).wrong is not None
 
 
+def test_a_program_that_ends_at_a_wrong_request_fails_the_check_of_that_request(tmp_path: Path) -> None:
+    """The closed connection alone looks right."""
+    [defect] = [d for d in DEFECTS if d.name == "a wrong request ends the broker"]
+    verdict = grade(python_program(tmp_path, defect.plant()), STAGES[1])
+    assert verdict.check == "A message with a wrong CRC closes the connection"
+    assert "does not serve a new one. Your program ended with status 1." in verdict.text()
+
+
+def test_a_verdict_says_how_the_broker_was_started_what_it_wrote_and_its_files(tmp_path: Path) -> None:
+    """The directory itself is deleted."""
+    [defect] = [d for d in DEFECTS if d.name == "a segment of exactly the limit is full"]
+    talks = defect.plant().replace("        run_broker(", "        print('one\\ntwo', flush=True); run_broker(")
+    text = grade(python_program(tmp_path, talks), STAGES[3]).text()
+    assert "Your program's last words:\n    one\n    two\n" in text
+    assert re.search(r"\nstarted as:\n  .* main\.py broker port=\d+ data=\S+ segment-bytes=\d+\n", text)
+    assert re.search(r"\nfiles in data:\n(  .*\n)*  \S+/\d{20}\.kafka \(\d+ bytes\)\n", text)
+
+
 def test_there_are_enough_defects_and_each_can_be_planted() -> None:
     """They have names of their own, and no two are the same."""
     assert len({defect.name for defect in DEFECTS}) == len(DEFECTS)
