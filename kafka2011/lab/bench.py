@@ -246,6 +246,17 @@ class BrokerUnderTest:
                     raise
             time.sleep(_POLL_S)
 
+    def expect_one_of(self, sent: bytes, answers: Sequence[bytes]) -> None:
+        """Do as `expect` with a request that only reads and has several right answers. Raises WrongError."""
+
+        def is_right() -> bool:
+            with self.connect() as connection:
+                connection.send(sent)
+                return connection.read(len(answers[0])).data in answers
+
+        if not wait_until(is_right, _SETTLE_S):
+            self._expect_now(sent, answers[0])
+
     def connect(self) -> TimedConnection:
         """Return a new connection. Raises WrongError when nobody listens any more."""
         try:
