@@ -15,7 +15,7 @@ from kafka2011.errors import KafkaError
 from kafka2011.lab import progress
 from kafka2011.lab.errors import LabError
 from kafka2011.lab.grading import grade_in_order
-from kafka2011.lab.program import StudentProgram
+from kafka2011.lab.program import SETTINGS_FILE, StudentProgram
 from kafka2011.lab.stages import STAGES
 from kafka2011.lab.starter import LANGUAGES, write_starter
 
@@ -33,16 +33,20 @@ def command() -> None:
     """Build your own broker in any language, stage by stage, and have it graded by its bytes."""
 
 
-@command.command("start", epilog=examples("kafka2011 lab start my-broker --language go"))
+@command.command(
+    "start", epilog=examples("kafka2011 lab start my-broker", "kafka2011 lab start my-broker --language other")
+)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--language", type=click.Choice(LANGUAGES), default="python", show_default=True, help="Of the skeleton.")
 def start(folder: Path, language: str) -> None:
     """Write a program that does nothing yet, and lab.toml, into FOLDER.
 
-    For another language, replace the program, and name its command in lab.toml.
+    For a language that has no skeleton, `--language other` writes only lab.toml, with examples of commands.
     """
     for path in write_starter(folder, language):
         click.echo(f"wrote {path}")
+    if language == "other":
+        click.echo(f"Name the command of your program in {folder / SETTINGS_FILE}.")
     click.echo(f"Next: cd {folder}, and kafka2011 lab next")
 
 
@@ -57,6 +61,8 @@ def next_page(stage: int | None, folder: Path) -> None:
         return
     click.echo(STAGES[number].page().rstrip("\n"))
     click.echo("\n\nThen try it: kafka2011 lab check")
+    if stage is None and not (folder / SETTINGS_FILE).exists():
+        click.echo(f"{folder / SETTINGS_FILE} does not exist, so this is the first page.", err=True)
 
 
 @command.command(
@@ -85,7 +91,8 @@ def check(stage: int | None, every: bool, folder: Path, as_json: bool) -> None:
     if as_json:
         show_json({"folder": str(folder), "stages": [verdict.document() for verdict in verdicts]})
     if verdicts[-1].wrong is not None:
-        raise KafkaError(f"stage {verdicts[-1].stage.number} is not passed (`kafka2011 lab next` prints its page)")
+        failed = verdicts[-1].stage.number
+        raise KafkaError(f"stage {failed} is not passed (`kafka2011 lab next {failed}` prints its page)")
     if not as_json:
         following = _next_stage(folder)
         click.echo("You have passed all stages." if following is None else "Go on: kafka2011 lab next")
@@ -121,7 +128,7 @@ def _row(folder: Path) -> tuple[str, int, int | None, str | None, str | None, fl
     passed = sum(verdict.passed for verdict in verdicts)
     if last.wrong is None:
         return str(folder), passed, None, None, None, seconds
-    return str(folder), passed, last.stage.number, last.check, last.wrong.what, seconds
+    return str(folder), passed, last.stage.number, last.check, " ".join(last.wrong.what.split()), seconds
 
 
 def _next_stage(folder: Path) -> int | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from kafka2011.lab.connection import ANSWER_TIMEOUT_S, ReceivedBytes, TimedConnection, connect_when_ready
-from kafka2011.lab.drawing import explain_difference
+from kafka2011.lab.drawing import explain_answer, explain_difference
 from kafka2011.lab.errors import SkippedError, WrongError
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.paper import NONE
-from kafka2011.lab.requests import BARRIER
+from kafka2011.lab.requests import BARRIER, BARRIER_ANSWER
 from kafka2011.wire.protocol import FETCH, MULTIFETCH, OFFSETS
 from zk.ports import free_port
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 RUN_TIMEOUT_S = 5.0
 _POLL_S = 0.01
 _SETTLE_S = 0.5
+_MOST_FILES = 12
 _READS = {type_.to_bytes(2, "big") for type_ in (FETCH, MULTIFETCH, OFFSETS)}
 
 
@@ -62,6 +64,9 @@ class Bench:
         broker = BrokerUnderTest(self.program, self.directory / str(self._brokers), named)
         try:
             yield broker
+        except WrongError as error:
+            broker.describe(error)
+            raise
         finally:
             broker.close()
 
@@ -78,9 +83,15 @@ class Bench:
 
     def compare_output(self, *arguments: str, stdin: bytes, wanted: bytes) -> None:
         """Run the program to its end and compare its standard output. Raises WrongError."""
-        came = self.run(*arguments, stdin=stdin)
+        started = self.program.shown(arguments)
+        try:
+            came = self.run(*arguments, stdin=stdin)
+        except WrongError as error:
+            error.started = started
+            raise
         if came != wanted:
-            raise WrongError(explain_difference(wanted, came), sent=stdin, wanted=wanted, came=came)
+            what = explain_difference(wanted, came)
+            raise WrongError(what, sent=stdin, wanted=wanted, came=came, started=started)
 
 
 class BrokerUnderTest:
@@ -97,6 +108,7 @@ class BrokerUnderTest:
         self._model_stack = ExitStack()
         self._port = 0
         self._run: ProgramRun | None = None
+        self._started = ""
 
     @property
     def port(self) -> int:
@@ -133,6 +145,7 @@ class BrokerUnderTest:
         self._port = free_port()
         settings = [f"{name}={value}" for name, value in self._settings.items()]
         arguments = ["broker", f"port={self._port}", f"data={self.data}", *settings]
+        self._started = self._program.shown(arguments)
         self._run = self._program.start(arguments, self.data, prefix=prefix)
         connection = connect_when_ready(self._port, lambda: self.run.running)
         if connection is None:
@@ -153,6 +166,15 @@ class BrokerUnderTest:
         if self._run is not None:
             self._run.end()
         self._model_stack.close()
+
+    def describe(self, error: WrongError) -> None:
+        """Add to an error how the broker was started, what it has written, and the files in its data directory."""
+        if self._run is None or error.started:
+            return
+        error.started = self._started
+        error.files = _listed(self.data)
+        if self._run.running and self._run.has_written:
+            error.note = error.note or self._run.last_words()
 
     def ask(self, sent: bytes) -> None:
         """Send requests on a new connection, and compare the answer with the model's. Raises WrongError."""
@@ -182,6 +204,7 @@ class BrokerUnderTest:
         if wanted is None:
             answer = connection.read(1)
             if answer.is_closed and not answer.data:
+                self._expect_to_go_on(sent)
                 return
             came = answer.data + connection.read_more()
             what = "Your program answered." if came else f"The connection is still open after {ANSWER_TIMEOUT_S:g} s."
@@ -190,7 +213,17 @@ class BrokerUnderTest:
         if answer.data == wanted:
             return
         came = answer.data + connection.read_more()
-        raise self._wrong(_missing(answer, wanted) or explain_difference(wanted, came), sent, wanted, came)
+        raise self._wrong(_missing(answer, wanted) or explain_answer(wanted, came), sent, wanted, came)
+
+    def _expect_to_go_on(self, sent: bytes) -> None:
+        """Make sure that a connection was closed, and not the program ended."""
+        with contextlib.suppress(WrongError), self.connect() as connection:
+            connection.send(BARRIER)
+            if connection.read(len(BARRIER_ANSWER)).data == BARRIER_ANSWER:
+                return
+        wait_until(lambda: not self.run.running, _SETTLE_S)
+        what = "The connection was closed, but your program does not serve a new one."
+        raise WrongError(f"{what} {self.run.describe_end()}".strip(), sent=sent)
 
     def expect_only(self, sent: bytes, wanted: bytes) -> None:
         """Do as `expect`, and make sure that nothing comes after the answer. Raises WrongError."""
@@ -212,6 +245,17 @@ class BrokerUnderTest:
                 if time.monotonic() > deadline_s:
                     raise
             time.sleep(_POLL_S)
+
+    def expect_one_of(self, sent: bytes, answers: Sequence[bytes]) -> None:
+        """Do as `expect` with a request that only reads and has several right answers. Raises WrongError."""
+
+        def is_right() -> bool:
+            with self.connect() as connection:
+                connection.send(sent)
+                return connection.read(len(answers[0])).data in answers
+
+        if not wait_until(is_right, _SETTLE_S):
+            self._expect_now(sent, answers[0])
 
     def connect(self) -> TimedConnection:
         """Return a new connection. Raises WrongError when nobody listens any more."""
@@ -256,6 +300,17 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def _listed(directory: Path) -> tuple[str, ...]:
+    """Return the files of a directory with their sizes, if they are few the whole list."""
+    found = []
+    for path in sorted(directory.rglob("*")):
+        with contextlib.suppress(OSError):  # deleted meanwhile
+            if path.is_file():
+                found.append(f"{path.relative_to(directory)} ({path.stat().st_size} bytes)")
+    more = len(found) - _MOST_FILES
+    return (*found[:_MOST_FILES], f"and {more} more") if more > 0 else tuple(found)
 
 
 def _only_reads(sent: bytes) -> bool:

@@ -27,6 +27,8 @@ def dump(data: bytes, around: int = 0) -> str:
 
 def dump_difference(came: bytes, wanted: bytes) -> str:
     """Return lines of hex and text of what came, with marks below each byte that is not as wanted."""
+    if not came:
+        return dump(came)
     longest = max(len(came), len(wanted))
     marked = frozenset(at for at in range(longest) if came[at : at + 1] != wanted[at : at + 1])
     first = min(marked, default=0)
@@ -42,7 +44,28 @@ def explain_difference(wanted: bytes, came: bytes) -> str:
         return f"{len(came)} bytes came, {len(wanted)} were wanted: byte {at} is missing."
     if at >= len(wanted):
         return f"{len(came)} bytes came, {len(wanted)} were wanted: byte {at} is one too many."
-    return f"Byte {at} differs: 0x{came[at]:02x} came, 0x{wanted[at]:02x} was wanted."
+    what = f"Byte {at} differs: 0x{came[at]:02x} came, 0x{wanted[at]:02x} was wanted."
+    for size in (8, 4):
+        if at + size <= len(wanted) and came[at : at + size] == wanted[at : at + size][::-1]:
+            return f"{what} The {size} bytes from there are in reverse order: numbers are big-endian."
+    return what
+
+
+def explain_answer(wanted: bytes, came: bytes) -> str:
+    """Return the same for responses; if the byte is in the size or the error of one, its value is said."""
+    what = explain_difference(wanted, came)
+    at = first_difference(wanted, came)
+    if at is None or at >= min(len(wanted), len(came)):
+        return what
+    start = following = 0
+    while following <= at:
+        start, following = following, following + 4 + int.from_bytes(wanted[following : following + 4], "big")
+    for name, first, size in (("size", start, 4), ("error", start + 4, 2)):
+        field = slice(first, first + size)
+        if first <= at < first + size <= len(came):
+            numbers = [int.from_bytes(data[field], "big", signed=True) for data in (came, wanted)]
+            return f"{what} It is in the {name}: {numbers[0]} came, {numbers[1]} was wanted."
+    return what
 
 
 def _lines(data: bytes, marked: frozenset[int], around: int) -> Iterator[str]:

@@ -16,7 +16,8 @@ class WrongError(KafkaError):
     """A program does not do what the stage asks for.
 
     `what` is a sentence for the student. `sent`, `wanted` and `came` are bytes, None where they do not apply; `note`
-    has the program's last words, or another hint.
+    has the program's last words, or another hint. `started` is the command, and `files` are those in `data` with their
+    sizes; both are empty where they are not known.
     """
 
     what: str
@@ -24,6 +25,8 @@ class WrongError(KafkaError):
     wanted: bytes | None = None
     came: bytes | None = None
     note: str = ""
+    started: str = ""
+    files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.what

@@ -10,6 +10,7 @@ import contextlib
 import os
 import resource
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,9 @@ MOST_PROCESSES = 64
 MOST_CPU_S = 60
 _MARK = "RUN_OF_KAFKA2011_LAB"  # a broker of this project takes what begins with KAFKA2011_ for a setting
 _WATCH_S = 0.2
-_LAST_WORDS = 600
+_LAST_WORDS = 2000
+_LAST_LINES = 24
+"""Of Node.js, Java and Rust the reason stands above the lines of the stack."""
 _KILL_ROUNDS = 50
 _ENDED = "ZX"
 """States of processes that only wait for their parent to notice."""
@@ -63,7 +66,11 @@ class StudentProgram:
             raise LabError(f"{path} does not exist: `kafka2011 lab start FOLDER` writes one") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise LabError(f"cannot read {path}: {error}") from error
-        command, build = values.get("command"), values.get("build", [])
+        if "command" not in values:
+            raise LabError(
+                f'{path} has no command yet: it starts your program, such as command = ["python3", "main.py"]'
+            )
+        command, build = values["command"], values.get("build", [])
         for name, words in (("command", command), ("build", build)):
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise LabError(f'{path}: {name} must be a list of texts, such as ["python3", "main.py"]')
@@ -87,6 +94,10 @@ class StudentProgram:
             raise LabError(f"`{words}` took longer than {BUILD_TIMEOUT_S:g} s")
         if status:
             raise LabError(f"`{words}` ended with status {status}: {run.last_words()}")
+
+    def shown(self, arguments: Sequence[str]) -> str:
+        """Return the command with arguments, as one types it."""
+        return shlex.join([*self.command, *arguments])
 
     def start(
         self,
@@ -138,7 +149,9 @@ class ProgramRun:
         self._mark = secrets.token_hex(8)
         self._watched = watched
         if _found(command[0], folder) is None:
-            raise WrongError(f"Your program cannot be started: there is no command {command[0]!r} ({SETTINGS_FILE}).")
+            is_there = "/" in command[0] and (folder / command[0]).is_file()
+            why = f"{command[0]!r} may not be executed" if is_there else f"there is no command {command[0]!r}"
+            raise WrongError(f"Your program cannot be started: {why} ({SETTINGS_FILE}).")
         self.process = subprocess.Popen(  # noqa: S603 - the student's own program, which is the purpose
             [sys.executable, "-I", "-S", child_exec.__file__, str(os.getpid()), *command],
             cwd=folder,
@@ -166,16 +179,26 @@ class ProgramRun:
         """Whether the program has not ended."""
         return self.process.poll() is None
 
+    @property
+    def has_written(self) -> bool:
+        """Whether anything has come from the program's outputs."""
+        return self._stdout.total + self._stderr.total > 0
+
     def output(self) -> bytes:
         """Return what the program has written to its standard output, its first MiB."""
         return bytes(self._stdout.kept)
 
     def last_words(self) -> str:
-        """Return the end of what the program wrote, as one line: first its standard error."""
+        """Return the end of what the program wrote: first its standard error. Several lines are indented."""
         self._stderr.ended.wait(0.2 if not self.running else 0)
-        kept = self._stderr.kept or self._stdout.kept
-        text = bytes(kept[-_LAST_WORDS:]).decode("utf-8", "replace").strip()
-        return printable(" | ".join(text.splitlines())) or "(it wrote nothing)"
+        kept = bytes(self._stderr.kept or self._stdout.kept)
+        if not kept.strip():
+            return "(it wrote nothing)"
+        if b"\0" in kept:
+            return f"({len(kept)} bytes that are no text)"
+        words = kept[-_LAST_WORDS:].decode("utf-8", "replace").strip()
+        lines = [printable(line) for line in words.splitlines()[-_LAST_LINES:]]
+        return lines[0] if len(lines) == 1 else "".join(f"\n    {line}".rstrip() for line in lines)
 
     def describe_end(self) -> str:
         """Return a sentence on how the program ended; empty while it runs."""
@@ -195,7 +218,8 @@ class ProgramRun:
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise WrongError(f"Your program did not end within {timeout_s:g} s.", note=self.last_words()) from None
+            what = f"Your program did not end within {timeout_s:g} s."
+            raise WrongError(what, came=self.output(), note=self.last_words()) from None
         self._stdout.ended.wait(1)
         if self.killed:
             raise WrongError(self.killed)

@@ -10,7 +10,8 @@ from kafka2011.lab.errors import LabError
 if TYPE_CHECKING:
     from pathlib import Path
 
-LANGUAGES = ("python", "go")
+LANGUAGES = ("python", "go", "other")
+"""`other` has no program, only lab.toml with examples."""
 
 
 def write_starter(folder: Path, language: str) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.lab.drawing import dump, dump_difference, first_difference
 from kafka2011.lab.paper import NONE, Sentence
+from kafka2011.lab.requests import BARRIER
 from kafka2011.printable import printable
 
 if TYPE_CHECKING:
@@ -53,15 +54,20 @@ class StageVerdict:
         if self.wrong is None:
             lines = [f"{head}: passed ({count} checks, {self.seconds:.1f} s)"]
             return "\n".join(lines + [f"  skipped: {printable(reason)}" for reason in self.skipped_checks])
+        were = "1 check was" if count == 1 else f"{count} checks were"
         lines = [
-            f"{head}: NOT PASSED ({count} checks were right before this one)",
+            f"{head}: NOT PASSED ({were} right before this one)",
             "",
             f"Tried:  {self.check}",
-            f"Result: {printable(self.wrong.what)}",
+            f"Result: {_printable_lines(self.wrong.what)}",
         ]
         if self.wrong.note:
-            lines.append(f"Your program's last words: {printable(self.wrong.note)}")
+            lines.append(_printable_lines(f"Your program's last words: {self.wrong.note}"))
         lines += self._bytes(self.wrong)
+        if self.wrong.started:
+            lines += ["", "started as:", f"  {printable(self.wrong.started)}"]
+        if self.wrong.files:
+            lines += ["", "files in data:", *(f"  {printable(name)}" for name in self.wrong.files)]
         if self.sentence != NONE:
             lines += ["", f'The paper, section {self.sentence.section}: "{self.sentence.text}"']
         return "\n".join(lines)
@@ -86,6 +92,9 @@ class StageVerdict:
             "came": None if wrong is None or wrong.came is None else wrong.came.hex(),
             "wanted": None if wrong is None or wrong.wanted is None else wrong.wanted.hex(),
             "first_different_byte": differs,
+            "last_words": None if wrong is None else wrong.note or None,
+            "started": None if wrong is None else wrong.started or None,
+            "files": None if wrong is None else list(wrong.files),
             "paper": None if wrong is None else self.sentence.text,
         }
 
@@ -93,7 +102,8 @@ class StageVerdict:
     def _bytes(wrong: WrongError) -> list[str]:
         lines: list[str] = []
         if wrong.sent is not None:
-            lines += ["", "sent:", dump(wrong.sent)]
+            has_barrier = wrong.sent != BARRIER and wrong.sent.endswith(BARRIER)
+            lines += ["", "sent, with an empty multifetch at the end:" if has_barrier else "sent:", dump(wrong.sent)]
         if wrong.came is not None:
             drawn = dump(wrong.came) if wrong.wanted is None else dump_difference(wrong.came, wrong.wanted)
             lines += ["", "came:", drawn]
@@ -101,3 +111,7 @@ class StageVerdict:
             at = first_difference(wrong.wanted, wrong.came or b"") or 0
             lines += ["", "wanted:", dump(wrong.wanted, at)]
         return lines
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(printable(line).rstrip() for line in text.splitlines())

@@ -34,6 +34,10 @@ def test_a_student_starts_reads_a_page_and_checks(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == STAGES[1].page().rstrip() + "\n\n\nThen try it: kafka2011 lab check\n"
     assert app.main(["lab", "start", str(mine)]) == app.EXIT_FAILED
     assert "exists already" in capsys.readouterr().err
+    assert app.main(["lab", "next", "--folder", str(tmp_path)]) == app.EXIT_OK
+    assert "lab.toml does not exist, so this is the first page" in capsys.readouterr().err
+    assert app.main(["lab", "start", str(tmp_path / "third"), "--language", "other"]) == app.EXIT_OK
+    assert f"Name the command of your program in {tmp_path / 'third' / 'lab.toml'}." in capsys.readouterr().out
     other = folder_with(tmp_path / "other", SOLUTION)
     assert app.main(["lab", "check", "1", "--folder", str(other)]) == app.EXIT_OK
     out = capsys.readouterr().out
@@ -53,7 +57,7 @@ def test_check_ends_at_the_first_stage_that_is_not_passed(tmp_path: Path, capsys
     captured = capsys.readouterr()
     stages = json.loads(captured.out)["stages"]
     assert [(stage["stage"], stage["passed"]) for stage in stages] == [(1, True), (2, False)]
-    assert "stage 2 is not passed" in captured.err
+    assert "stage 2 is not passed (`kafka2011 lab next 2` prints its page)" in captured.err
     assert json.loads(progress_file.read_text()) == {"passed": [1, 3]}
     assert app.main(["lab", "check", "--folder", str(mine)]) == app.EXIT_FAILED
     assert "Stage 2, append and fetch: NOT PASSED" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka2011.lab.drawing import dump, dump_difference, explain_difference, first_difference
+from kafka2011.lab.drawing import dump, dump_difference, explain_answer, explain_difference, first_difference
 
 
 def test_the_marks_stand_below_the_bytes_that_differ() -> None:
@@ -13,7 +13,7 @@ def test_the_marks_stand_below_the_bytes_that_differ() -> None:
     assert line == "  0000  61 62 58 64                                      abXd"
     assert marks == "              ^^"
     assert dump_difference(b"ab", b"abcd").splitlines()[1] == "              ^^ ^^"
-    assert dump_difference(b"", b"a") == "  0000\n        ^^"
+    assert dump_difference(b"", b"a") == "  (nothing)"
 
 
 def test_a_line_has_16_bytes() -> None:
@@ -36,11 +36,20 @@ def test_of_long_data_the_lines_near_the_difference_are_shown() -> None:
     assert dump(b"") == "  (nothing)"
 
 
+REVERSED = "The 4 bytes from there are in reverse order: numbers are big-endian."
+
+
 @pytest.mark.parametrize(
     ("wanted", "came", "at", "sentence"),
     [
         (b"abc", b"abc", None, "All bytes are as wanted."),
         (b"abc", b"aXc", 1, "Byte 1 differs: 0x58 came, 0x62 was wanted."),
+        (
+            b"\0\0\0\x09",
+            b"\x09\0\0\0",
+            0,
+            f"Byte 0 differs: 0x09 came, 0x00 was wanted. {REVERSED}",
+        ),
         (b"abc", b"ab", 2, "2 bytes came, 3 were wanted: byte 2 is missing."),
         (b"abc", b"abcd", 3, "4 bytes came, 3 were wanted: byte 3 is one too many."),
     ],
@@ -51,3 +60,22 @@ def test_a_sentence_names_the_first_byte_that_differs(
     """Positions count from 0, as in the dump."""
     assert first_difference(wanted, came) == at
     assert explain_difference(wanted, came) == sentence
+
+
+@pytest.mark.parametrize(
+    ("position", "byte", "sentence"),
+    [
+        (3, 8, " It is in the size: 8 came, 3 was wanted."),
+        (5, 1, " It is in the error: 1 came, 0 was wanted."),
+        (6, 1, ""),
+        (10, 0, " It is in the size: 0 came, 2 was wanted."),
+        (12, 9, " It is in the error: 9 came, -1 was wanted."),
+    ],
+)
+def test_of_a_response_the_size_and_the_error_are_named(position: int, byte: int, sentence: str) -> None:
+    """Also of the second one."""
+    wanted = bytes.fromhex("00000003 0000 61  00000002 ffff")
+    came = wanted[:position] + bytes([byte]) + wanted[position + 1 :]
+    if position == 12:
+        came = wanted[:11] + b"\0\x09"
+    assert explain_answer(wanted, came) == explain_difference(wanted, came) + sentence

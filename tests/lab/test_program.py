@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -42,7 +43,10 @@ LEAVES = "os.fork() or (os.setsid(), time.sleep(60)); sys.exit('left')"
 
 MISBEHAVIOUR = {
     "hangs": (encode_that("time.sleep(60)"), "Your program did not end within 1 s."),
-    "crashes": (encode_that("1 / 0"), "Your program ended with status 1. Its last words: .*ZeroDivisionError.*"),
+    "crashes": (
+        encode_that("1 / 0"),
+        r"Your program ended with status 1\. Its last words: (\n    .*)+ZeroDivisionError.*",
+    ),
     "prints without end": (
         encode_that("\n        while True: print('x' * 9999)"),
         "Your program was stopped: it wrote more than 1 MiB to its output.",
@@ -57,7 +61,7 @@ MISBEHAVIOUR = {
     ),
     "answers without end": (
         SOLUTION.replace("connection.sendall(answer)", "connection.sendall(b'x' * 10**8)"),
-        "Byte 0 differs: 0x78 came, 0x00 was wanted.",
+        "Byte 0 differs: 0x78 came, 0x00 was wanted. It is in the size: 2021161080 came, 2 was wanted.",
     ),
     "starts too many processes": (
         broker_that("[os.fork() or time.sleep(60) for _ in range(100)]; time.sleep(60)"),
@@ -92,6 +96,16 @@ def test_a_program_that_misbehaves_gets_a_verdict_and_is_ended(
     assert verdict.wrong is not None
     assert re.fullmatch(what, verdict.wrong.what), verdict.wrong.what
     assert processes_with(f"LAB_TEST={tmp_path}") == []
+
+
+def test_words_that_are_no_text_are_only_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that does not end has often written the right bytes: they are drawn."""
+    monkeypatch.setattr(bench, "RUN_TIMEOUT_S", 1.0)
+    verdict = grade(python_program(tmp_path, encode_that("os.write(1, bytes(5)); time.sleep(60)")), STAGES[1])
+    assert verdict.wrong is not None
+    assert verdict.wrong.note == "(5 bytes that are no text)"
+    assert "came:\n  0000  00 00 00 00 00 " in verdict.text()
+    assert f"started as:\n  {sys.executable} -B main.py encode\n" in verdict.text()
 
 
 def processes_with(variable: str) -> list[str]:
@@ -136,6 +150,7 @@ def test_a_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ("text", "message"),
     [
         (None, "lab.toml does not exist"),
+        ("", "has no command yet"),
         ("command = 1", "command must be a list of texts"),
         ("command = []", "command is empty"),
         ("build = 1\ncommand = ['x']", "build must be a list of texts"),
@@ -170,3 +185,7 @@ def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
     verdict = grade(StudentProgram(tmp_path, ("./nothing",)), STAGES[1])
     assert verdict.wrong is not None
     assert verdict.wrong.what == "Your program cannot be started: there is no command './nothing' (lab.toml)."
+    (tmp_path / "nothing").touch(0o644)
+    verdict = grade(StudentProgram(tmp_path, ("./nothing",)), STAGES[1])
+    assert verdict.wrong is not None
+    assert verdict.wrong.what == "Your program cannot be started: './nothing' may not be executed (lab.toml)."

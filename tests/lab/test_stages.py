@@ -14,7 +14,7 @@ import pytest
 
 from kafka2011 import lab
 from kafka2011.lab.bench import Bench
-from kafka2011.lab.errors import WrongError
+from kafka2011.lab.errors import LabError, WrongError
 from kafka2011.lab.grading import grade, grade_in_order
 from kafka2011.lab.model_broker import ModelBroker
 from kafka2011.lab.program import StudentProgram
@@ -80,6 +80,24 @@ def test_a_defect_that_a_stage_once_missed_fails_it(name: str, tmp_path: Path) -
     """An answer that nobody asked for looks like the one to the barrier behind it."""
     [defect] = [d for d in DEFECTS if d.name == name]
     assert grade(python_program(tmp_path, defect.plant()), STAGES[defect.stage]).wrong is not None
+
+
+def test_a_program_that_ends_at_a_wrong_request_fails_the_check_of_that_request(tmp_path: Path) -> None:
+    """The closed connection alone looks right."""
+    [defect] = [d for d in DEFECTS if d.name == "a wrong request ends the broker"]
+    verdict = grade(python_program(tmp_path, defect.plant()), STAGES[1])
+    assert verdict.check == "A message with a wrong CRC closes the connection"
+    assert "does not serve a new one. Your program ended with status 1." in verdict.text()
+
+
+def test_a_verdict_says_how_the_broker_was_started_what_it_wrote_and_its_files(tmp_path: Path) -> None:
+    """The directory itself is deleted."""
+    [defect] = [d for d in DEFECTS if d.name == "a segment of exactly the limit is full"]
+    talks = defect.plant().replace("        run_broker(", "        print('one\\ntwo', flush=True); run_broker(")
+    text = grade(python_program(tmp_path, talks), STAGES[3]).text()
+    assert "Your program's last words:\n    one\n    two\n" in text
+    assert re.search(r"\nstarted as:\n  .* main\.py broker port=\d+ data=\S+ segment-bytes=\d+\n", text)
+    assert re.search(r"\nfiles in data:\n(  .*\n)*  \S+/\d{20}\.kafka \(\d+ bytes\)\n", text)
 
 
 def test_there_are_enough_defects_and_each_can_be_planted() -> None:
@@ -160,7 +178,7 @@ def test_the_recorded_answers_of_kafka_07_pass(tmp_path: Path) -> None:
     assert len(bench.passed) == 19
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", [name for name in LANGUAGES if name != "other"])
 def test_a_skeleton_fails_for_the_right_reason(language: str, tmp_path: Path) -> None:
     """It says itself what is not built yet."""
     write_starter(tmp_path / "mine", language)
@@ -173,6 +191,18 @@ def test_a_skeleton_fails_for_the_right_reason(language: str, tmp_path: Path) ->
     verdict = grade(program, STAGES[1])
     assert verdict.wrong is not None
     assert verdict.wrong.what == "Your program ended with status 1. Its last words: encode is not built yet"
+
+
+def test_for_another_language_there_is_a_file_with_examples_of_commands(tmp_path: Path) -> None:
+    """It names none itself; each example can be used without its #."""
+    [path] = write_starter(tmp_path / "mine", "other")
+    with pytest.raises(LabError, match="has no command yet"):
+        StudentProgram.read(path.parent)
+    commands = re.findall(r"^# (?:(build = .*)\n# )?(command = .*)$", path.read_text(), re.MULTILINE)
+    assert len(commands) == 3
+    for lines in commands:
+        path.write_text("\n".join(lines))
+        assert len(StudentProgram.read(path.parent).command) in (1, 2, 4)
 
 
 def needs_go() -> None:
