@@ -109,7 +109,9 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     held = {name for name in names if name.partition("/")[0] in PACKAGES}
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    shown = [*(ROOT / "kafka2011").rglob("*.j2"), *(ROOT / "kafka2011" / "ui" / "page").iterdir()]
+    lab = ROOT / "kafka2011" / "lab"
+    folders = [ROOT / "kafka2011" / "ui" / "page", lab / "pages", lab / "recorded", *(lab / "skeletons").iterdir()]
+    shown = [*(ROOT / "kafka2011").rglob("*.j2"), *(path for folder in folders for path in folder.iterdir())]
     expected = {path.relative_to(ROOT).as_posix() for path in [*modules, *shown]}
     assert held == expected | {f"{package}/py.typed" for package in PACKAGES} | extensions
 

@@ -112,6 +112,7 @@ def test_administrators_see_groups_of_both_times_and_move_those_without_members(
     with ConsumerConnector(settings) as connector:
         connector.create_message_streams({filled: 1})
         assert states() == {filled: "STABLE"}
+        eventually(lambda: len(connector.owned_partitions()) == 2)
         [member] = today.describe_consumer_groups([filled], request_timeout=TIMEOUT_S)[filled].result().members
         assert member.member_id == connector.consumer_id
         assert {(each.topic, each.partition) for each in member.assignment.topic_partitions} == {
