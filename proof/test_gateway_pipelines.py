@@ -104,7 +104,7 @@ def produce(cluster: LocalCluster, topic: str, numbers: Sequence[int]) -> None:
 
 
 def consumed(cluster: LocalCluster, topic: str, messages: int) -> Counter[bytes]:
-    """Return the values that a client reads, at least so many."""
+    """Return the values that a client reads, at least this number of them."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer(settings)
     consumer.subscribe([topic])

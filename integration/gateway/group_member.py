@@ -47,6 +47,15 @@ logger = logging.getLogger("member")
 
 COMMIT_S = 0.5
 NAP_S = 60.0
+IN_PYTHON: dict[str, Any] = {
+    "auto_offset_reset": "earliest",
+    "enable_auto_commit": False,
+    "session_timeout_ms": 6000,
+    "heartbeat_interval_ms": 500,
+    "max_poll_interval_ms": 30_000,
+    "metadata_max_age_ms": 2000,
+}
+"""What both clients in Python are told."""
 _TRIES, _BETWEEN_TRIES_S = 4, 2.0
 
 
@@ -162,12 +171,7 @@ def kafka_python(notes: Notes, given: dict[str, Any]) -> None:
         bootstrap_servers=given["servers"].split(","),
         group_id=given["group"],
         client_id=given["name"],
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=6000,
-        heartbeat_interval_ms=500,
-        max_poll_interval_ms=30_000,
-        metadata_max_age_ms=2000,
+        **IN_PYTHON,
     )
     consumer.subscribe([given["topic"]], listener=Listener())
     while not notes.stopped.is_set():
@@ -192,12 +196,7 @@ async def _consume(notes: Notes, given: dict[str, Any]) -> None:
         bootstrap_servers=given["servers"],
         group_id=given["group"],
         client_id=given["name"],
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=6000,
-        heartbeat_interval_ms=500,
-        max_poll_interval_ms=30_000,
-        metadata_max_age_ms=2000,
+        **IN_PYTHON,
     )
 
     async def commit() -> None:

@@ -159,7 +159,7 @@ class Shares:
         self._owners = OwnerRegistry(client)
 
     def are_there(self, members: int) -> bool:
-        """Say whether there are so many members."""
+        """Say whether the group has this number of members."""
         try:
             return len(self._consumers.members(GROUP)) == members
         except ZkError:
@@ -180,7 +180,7 @@ class Shares:
         return {where: owner.stream_id for where, owner in owners.items()} == wanted
 
     def await_settled(self, members: int, timeout_s: float) -> float | None:
-        """Wait until they have, and return how long that took once so many were there; None if it did not happen."""
+        """Wait for this; return the seconds since the group had this number of members, None if it did not happen."""
         ends_s = time.monotonic() + timeout_s
         there_s: float | None = None
         while (now_s := time.monotonic()) < ends_s:

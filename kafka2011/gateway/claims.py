@@ -110,7 +110,7 @@ class Claims:
     def _announce(self) -> None:
         try:
             self._catalogue.registry.announce(self.address.node_id)
-        except NodeHeld as error:  # of an earlier process at this address: it goes with its session
+        except NodeHeld as error:  # of an earlier process at this address, until its session ends
             logger.debug("others know of this gateway by its old session: %s", error)
             self._is_announced = False
         else:

@@ -22,7 +22,7 @@ GROUPS = "groups"
 """Which groups may be used. Only gateways can tell: consumers of 0.7 keep groups in ZooKeeper, and brokers see none."""
 EVERYBODY = "*"
 _REMEMBERED = 10_000
-"""So many answers are remembered: a client may ask for any topic or group."""
+"""The most answers that are remembered: a client may ask for any topic or group."""
 
 
 class _Rule(NamedTuple):

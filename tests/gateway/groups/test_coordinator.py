@@ -65,8 +65,8 @@ def test_a_client_comes_with_the_id_that_it_was_given(coordinator: Coordinator) 
 
 def test_an_id_that_nobody_was_given_is_unknown(coordinator: Coordinator) -> None:
     """Nor is one of another group's."""
-    stranger = FIRST._replace(member_id="me-1")
-    assert coordinator.join(GROUP, stranger).error is ErrorCode.UNKNOWN_MEMBER_ID
+    unknown = FIRST._replace(member_id="me-1")
+    assert coordinator.join(GROUP, unknown).error is ErrorCode.UNKNOWN_MEMBER_ID
     member = joined(coordinator)
     assert coordinator.heartbeat("others", member.member_id, None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -92,7 +92,7 @@ def test_a_claim_counts_only_while_its_session_is_certain(gateway: Gateway) -> N
 
 
 def test_what_an_earlier_process_at_this_address_has_claimed_is_not_its_own(gateway: Gateway) -> None:
-    """That goes with its session, and then another gateway may claim it."""
+    """That ends with its session, and then another gateway may claim it."""
     gateway.claims.find(GROUP)
     again = Gateway(0, gateway)
     again.begin_session(7)

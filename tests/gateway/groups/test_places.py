@@ -43,7 +43,7 @@ class Log(Followed):
         self.places = CommitPlaces()
 
     def append(self, *sets: tuple[int, bool]) -> None:
-        """Append sets of so many messages, each one wrapper or plain."""
+        """Append sets of these numbers of messages, each one wrapper or plain."""
         for messages, is_wrapper in sets:
             payloads = [PAYLOAD] * messages
             self.broker.append(bytes(MessageSet(payloads, Codec.GZIP if is_wrapper else Codec.NONE)))

@@ -158,11 +158,9 @@ class MemberOf07:
     def read(self) -> bool:
         """Hand out the next message, which counts as consumed at once; False when there is none."""
         for where, offset in self.consumed.items():
-            offsets = self._referee.offsets[where]
             if offset < self._referee.ends[where]:
                 self._referee.hand_out(where, offset, None, f"{self.name}-0")
-                later = [each for each in offsets if each > offset]
-                self.consumed[where] = later[0] if later else self._referee.ends[where]
+                self.consumed[where] = self._referee.after(where, offset)
                 self._referee.consume(where, offset, self.consumed[where], None)
                 return True
         return False

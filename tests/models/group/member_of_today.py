@@ -200,8 +200,7 @@ class MemberOfToday:
             if offset < self._referee.ends[where]:
                 session_id = self._session_of(where)
                 self._referee.hand_out(where, offset, session_id, f"{self.name}-0")
-                later = [each for each in self._referee.offsets[where] if each > offset]
-                self.held[where] = later[0] if later else self._referee.ends[where]
+                self.held[where] = self._referee.after(where, offset)
                 self._referee.consume(where, offset, self.held[where], session_id)
                 return True
         return False

@@ -216,6 +216,10 @@ class Referee:
         else:
             self.positions[where] = (session_id, next_offset)
 
+    def after(self, where: TopicPartition, offset: int) -> int:
+        """Return where whoever has handled the message at an offset goes on."""
+        return min((each for each in self.offsets[where] if each > offset), default=self.ends[where])
+
     def unconsumed(self) -> list[Key]:
         """List the messages that nobody consumed."""
         return [
