@@ -55,9 +55,7 @@ _OF_TODAY = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Measure each table for ours and, where it is there, for Kafka 4, in turn."""
-    kinds = {kind.name: kind for kind in bench.kinds if kind.name in {OWN, kafka.KIND.name}}
-    if gateway.KIND.missing() is None:
-        kinds[gateway.KIND.name] = gateway.KIND
+    kinds = gateway.beside(bench.kinds)
     found = {}
     for name, (find, rounds, names) in TABLES.items():
 
@@ -365,10 +363,10 @@ def _restart_kafka(system: System, topic: str) -> tuple[float, float | None]:
 _OURS, _BY_GATEWAY = (OWN, kafka.KIND.name), (gateway.KIND.name, kafka.KIND.name)
 TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int, tuple[str, ...]]] = {
     "Consumers of one topic": (_fan_out, 3, _OURS),
+    "Members that are today's clients": (_group_of_today, 3, _BY_GATEWAY),
     "Partitions": (_partitions, 1, _OURS),
     "GB of a backlog": (_backlog, 1, _OURS),
     "Members of a group": (_group, 1, _OURS),
-    "Members that are today's clients": (_group_of_today, 3, _BY_GATEWAY),
     "Kill and restart, and memory": (_restart, 1, _OURS),
 }
 """Each with how often it is measured at paper size, and for which kinds."""
@@ -404,7 +402,8 @@ with its ZooKeeper; Kafka's Java has a heap of 1 GB.""",
 def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
     """Put each into a table, ours and Kafka's rows beside one another."""
     parts = []
-    for name, by_kind in body["tables"].items():
+    for name, explained in TEXT.items():
+        by_kind = body["tables"].get(name, {})
         rows = [
             {"row": row, "system": title, "figures": figures}
             for row in dict.fromkeys(row for several in by_kind.values() for row in several)
@@ -417,7 +416,8 @@ def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
             ("system", text("system")),
             *((key, lambda each, key=key: spread_of(key)({key: each["figures"].get(key)})) for key in names),
         ]
-        parts += [f"### {name}", TEXT[name], table(rows, columns)]
+        if rows:
+            parts += [f"### {name}", explained, table(rows, columns)]
     return "\n\n".join(parts)
 
 

@@ -138,7 +138,7 @@ def deliver(
 
 def _beside(bench: Bench) -> dict[str, Any]:
     """Measure ours and Kafka 4 in turn, as shipped and tuned, in servers that run together."""
-    kinds = {kind.name: kind for kind in bench.kinds}
+    kinds = gateway.beside(bench.kinds)
     lines = [line for line in BESIDE if line.kind in kinds]
     if bench.size is Size.TOY:
         lines = list({line.kind: line for line in lines}.values())
@@ -175,8 +175,8 @@ def _beside(bench: Bench) -> dict[str, Any]:
 
 def measure(bench: Bench) -> dict[str, Any]:
     """Measure each rate with each setting."""
-    seconds = bench.sized(toy=1, small=6, paper=60) * (0.2 if bench.size is Size.TOY else 1)
-    found = []
+    seconds = bench.sized(toy=1, small=6, paper=20) * (0.2 if bench.size is Size.TOY else 1)
+    found, beside = [], _beside(bench)
     with LocalZooKeeper() as zookeeper:
         for number, setting in enumerate(SETTINGS):
             chroot = f"{zookeeper.connect_string}/{number}"
@@ -185,7 +185,7 @@ def measure(bench: Bench) -> dict[str, Any]:
                     bench.say(f"flush {setting.title}: {rate:,} messages/s")
                     measured = deliver(system, rate, seconds, setting.backoff_ms)
                     found.append({"flush": setting.title, "backoff_ms": setting.backoff_ms, **measured})
-    return {"seconds": seconds, "lines": found, "beside": _beside(bench)}
+    return {"seconds": seconds, "lines": found, "beside": beside}
 
 
 # The report ----------------------------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ _AROUND_S = 8.0
 """What a line takes besides: a server, processes, counting."""
 _TIMES = {"toy": 0.001, "small": 1.0}
 _WARM_SHARE = 0.2
-_FEW_ROUNDS = 2
+_FEW_ROUNDS = 1
 _QUEUES = ("rabbitmq", "activemq", "redis", "nats")
-"""They do something else than a log of messages, and get fewer rounds of long runs."""
+"""They do something else than a log of messages: one long run of each line shows whether its bursts hold."""
 
 
 @dataclass(frozen=True, slots=True)

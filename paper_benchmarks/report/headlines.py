@@ -76,14 +76,14 @@ PROCESSOR = Measure(
 
 def variants(body: Mapping[str, Any]) -> list[str]:
     """Return with which settings lines were measured, those of all lines first."""
-    return list(dict.fromkeys(line["variant"] for line in body["lines"]))
+    return list(dict.fromkeys(line["variant"] for line in body.get("lines", ())))
 
 
 def lines_of(body: Mapping[str, Any], variant: str = "") -> list[Line]:
     """Return the lines of a variant, the first one by default; one that is best as shipped stands in every variant."""
     found: dict[object, Line] = {}
     first, *_ = variants(body) or [""]
-    for line in body["lines"]:
+    for line in body.get("lines", ()):
         if line["variant"] in {first, variant or first}:
             found[line["kind"], line["do"], line["line"]] = line
     return list(found.values())

@@ -9,12 +9,12 @@ from kafka2011 import __version__
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.measuring.usage import with_children
 from paper_benchmarks.systems import kafka
-from paper_benchmarks.systems.kafka2011 import AS_SHIPPED
+from paper_benchmarks.systems.kafka2011 import AS_SHIPPED, OWN
 from paper_benchmarks.systems.local_server import missing_modules, own_directory
 from paper_benchmarks.systems.system import Kind, System
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 _DURABILITY = "fsynced and readable, then acknowledged"
@@ -66,3 +66,9 @@ KIND = Kind(
     missing=lambda: missing_modules("confluent_kafka"),
     asked=True,
 )
+
+
+def beside(kinds: Iterable[Kind]) -> dict[str, Kind]:
+    """Return ours, Kafka 4 where it is among the kinds, and the gateway where it can run, by their names."""
+    found = {kind.name: kind for kind in kinds if kind.name in {OWN, kafka.KIND.name}}
+    return found if KIND.missing() else {**found, KIND.name: KIND}
