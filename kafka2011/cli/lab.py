@@ -12,7 +12,7 @@ from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples
 from kafka2011.cli.output import counted, json_option, show_json, show_json_list, show_table
 from kafka2011.errors import KafkaError
-from kafka2011.lab import progress
+from kafka2011.lab import progress, slow_motion_page
 from kafka2011.lab.errors import LabError
 from kafka2011.lab.grading import grade_in_order
 from kafka2011.lab.program import SETTINGS_FILE, StudentProgram
@@ -114,6 +114,20 @@ def table(folders: tuple[Path, ...], as_json: bool) -> None:
     else:
         show_table(columns, rows, as_json=False)
         click.echo(f"{counted(len(rows), 'program')}, {len(STAGES)} stages")
+
+
+@command.command("page", epilog=examples("kafka2011 lab page", "kafka2011 lab page lecture/slow-motion.html"))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="slow-motion.html")
+def page(file: Path) -> None:
+    """Write a page that shows a rebalance, a recovery and a takeover step by step, into FILE.
+
+    Any browser opens it, without a network. FILE is slow-motion.html by default.
+    """
+    try:
+        file.write_text(slow_motion_page.render(), encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}: open it in a browser")
 
 
 def _row(folder: Path) -> tuple[str, int, int | None, str | None, str | None, float]:
