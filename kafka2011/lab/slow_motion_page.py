@@ -17,16 +17,18 @@ def render() -> str:
     parts = files("kafka2011.lab") / "slow_motion"
     console = files("kafka2011.ui") / "page"
     recordings = {
-        name: {**json.loads((parts / f"{name}.json").read_text(encoding="utf-8")), "who": _WHO[name]}
-        for name in STORIES
+        name: {**json.loads((parts / f"{name}.json").read_text("utf-8")), "who": _WHO[name]} for name in STORIES
     }
     pieces = {
-        "style": (console / "app.css").read_text(encoding="utf-8") + (parts / "page.css").read_text(encoding="utf-8"),
-        # One script has no imports: what the console's page exports stands in it as it is.
-        "script": re.sub(r"^export ", "", (console / "dom.js").read_text(encoding="utf-8"), flags=re.MULTILINE)
-        + (parts / "page.js").read_text(encoding="utf-8"),
+        "style": (console / "app.css").read_text("utf-8") + (parts / "page.css").read_text("utf-8"),
+        "script": _joined((console / "dom.js").read_text("utf-8"), (parts / "page.js").read_text("utf-8")),
         # Nothing in it may end the element that it stands in.
         "recordings": json.dumps(recordings, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    page = (parts / "page.html").read_text(encoding="utf-8")
+    page = (parts / "page.html").read_text("utf-8")
     return re.sub(r"/\* (style|script|recordings) \*/", lambda match: pieces[match[1]], page)
+
+
+def _joined(*modules: str) -> str:
+    """Return modules as one script, which imports nothing and exports nothing."""
+    return re.sub(r"^(export |import .*\n)", "", "\n".join(modules), flags=re.MULTILINE)

@@ -1,4 +1,6 @@
-// Steps through recordings. `h`, `become` and `table` are those of the console's page, above.
+// Steps through recordings.
+
+import { become, h, row, rowHead, table } from "../../ui/page/dom.js";
 
 const recordings = JSON.parse(document.getElementById("recordings").textContent);
 const STORY = /^#\/(\w+)(?:\/(\d+))?(?:\/(\d+))?$/;
@@ -39,7 +41,11 @@ function sentenceOf(frame) {
 // Parts of the page -------------------------------------------------------------------------------------------------
 
 const cell = (text, isChanged) =>
-  h("td", { class: [text === "nobody" ? "nobody" : "", isChanged ? "changed" : ""].join(" ").trim() || null }, text || "–");
+  h(
+    "td",
+    { class: [text === "nobody" ? "nobody" : "", isChanged ? "changed" : ""].join(" ").trim() || null },
+    text || "–",
+  );
 
 // Rows whose names are all "row, column" stand in columns.
 function panel(name, rows, changed, acts) {
@@ -53,7 +59,18 @@ function panel(name, rows, changed, acts) {
     "table",
     { class: [acts ? "acts" : "", isGrid ? "in-columns" : ""].join(" ").trim() || null },
     h("caption", {}, name, acts ? " (acts now)" : ""),
-    isGrid ? h("thead", {}, h("tr", {}, h("td", {}), columns.map((column) => h("th", { scope: "col" }, column)))) : null,
+    isGrid
+      ? h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("td", {}),
+            columns.map((column) => h("th", { scope: "col" }, column)),
+          ),
+        )
+      : null,
     h(
       "tbody",
       {},
@@ -79,7 +96,12 @@ function panels(frame) {
 }
 
 function code(frame) {
-  if (!frame.code) return h("p", { class: "soft" }, "No line of code stands for this step: it is done from outside, or says how things are.");
+  if (!frame.code)
+    return h(
+      "p",
+      { class: "soft" },
+      "No line of code stands for this step: it is done from outside, or says how things are.",
+    );
   const [number, lines, ...callers] = frame.code;
   const { file, name, source } = story().code[number];
   const marked = new Set(lines);
@@ -92,7 +114,11 @@ function code(frame) {
       "pre",
       { class: "source", tabindex: "0", role: "region", "aria-label": `Source of ${name}` },
       source.map((line, index) =>
-        h("span", { class: marked.has(index) ? "here" : null, "aria-current": marked.has(index) ? "step" : null }, line || " "),
+        h(
+          "span",
+          { class: marked.has(index) ? "here" : null, "aria-current": marked.has(index) ? "step" : null },
+          line || " ",
+        ),
       ),
     ),
   );
@@ -114,15 +140,23 @@ function controls(last) {
     h("button", { id: "forward", class: "act", onclick: to(at.step + 1), disabled: at.step === last }, "Forward"),
     h("button", { onclick: play, "aria-pressed": String(playing !== 0) }, playing ? "Pause" : "Play"),
     h("input", {
-      type: "range", id: "step", min: 0, max: last, value: at.step, "aria-label": "Step",
-      "aria-valuetext": `step ${at.step} of ${last}`, oninput: (event) => go({ step: Number(event.target.value) }),
+      type: "range",
+      id: "step",
+      min: 0,
+      max: last,
+      value: at.step,
+      "aria-label": "Step",
+      "aria-valuetext": `step ${at.step} of ${last}`,
+      oninput: (event) => go({ step: Number(event.target.value) }),
     }),
     h("span", {}, `step ${at.step} of ${last}`),
   );
 }
 
 function branchesAt(step) {
-  return story().branches.map((each, number) => ({ ...each, number })).filter((each) => each.after === step);
+  return story()
+    .branches.map((each, number) => ({ ...each, number }))
+    .filter((each) => each.after === step);
 }
 
 function choices() {
@@ -131,7 +165,8 @@ function choices() {
     return h(
       "div",
       { class: "branch" },
-      h("strong", {}, `${taken.mark}. `), `${taken.title}. `,
+      h("strong", {}, `${taken.mark}. `),
+      `${taken.title}. `,
       h("button", { id: "main-line", onclick: () => go({ branch: null, step: taken.after }) }, "Back to the main line"),
     );
   const here = branchesAt(at.step);
@@ -148,7 +183,11 @@ function choices() {
             "ul",
             { class: "faults" },
             here.map((each) =>
-              h("li", {}, h("button", { onclick: () => go({ branch: each.number, step: each.after + 1 }) }, each.title)),
+              h(
+                "li",
+                {},
+                h("button", { onclick: () => go({ branch: each.number, step: each.after + 1 }) }, each.title),
+              ),
             ),
           ),
         )
@@ -160,9 +199,7 @@ function choices() {
       h(
         "ul",
         { class: "marks" },
-        marked.map(([step, mark]) =>
-          h("li", {}, h("button", { onclick: () => go({ step }) }, `${step}: ${mark}`)),
-        ),
+        marked.map(([step, mark]) => h("li", {}, h("button", { onclick: () => go({ step }) }, `${step}: ${mark}`))),
       ),
     ),
   );
@@ -171,6 +208,11 @@ function choices() {
 // Algorithm 1 -------------------------------------------------------------------------------------------------------
 
 let division = { partitions: 4, consumers: 3 };
+
+function divide(what, count) {
+  division = { ...division, [what]: count };
+  draw();
+}
 
 function algorithm() {
   const { divisions } = story().also;
@@ -185,7 +227,7 @@ function algorithm() {
       `${what} `,
       h(
         "select",
-        { id: what, onchange: (event) => ((division = { ...division, [what]: Number(event.target.value) }), draw()) },
+        { id: what, onchange: (event) => divide(what, Number(event.target.value)) },
         Array.from({ length: most }, (_, index) =>
           h("option", { value: index + 1, selected: division[what] === index + 1 }, String(index + 1)),
         ),
@@ -209,7 +251,11 @@ function algorithm() {
       "Who owns each partition",
       ["partition", "as shipped", "as printed in the paper"],
       partitions.map((partition, index) =>
-        row(rowHead(partition), name(shipped[index]), printed[index] < 0 ? h("span", { class: "nobody" }, "nobody") : name(printed[index])),
+        row(
+          rowHead(partition),
+          name(shipped[index]),
+          printed[index] < 0 ? h("span", { class: "nobody" }, "nobody") : name(printed[index]),
+        ),
       ),
     ),
   );
@@ -227,7 +273,14 @@ function draw() {
       "nav",
       { "aria-label": "Stories", id: "stories" },
       Object.entries(recordings).map(([name, each]) =>
-        h("button", { onclick: () => go({ story: name, branch: null, step: 0 }), "aria-current": name === at.story ? "page" : null }, each.title),
+        h(
+          "button",
+          {
+            onclick: () => go({ story: name, branch: null, step: 0 }),
+            "aria-current": name === at.story ? "page" : null,
+          },
+          each.title,
+        ),
       ),
     ),
   );
@@ -246,14 +299,28 @@ function draw() {
         "div",
         { class: "beside" },
         h("section", { "aria-labelledby": "code" }, h("h2", { id: "code" }, "The line of code"), code(frame)),
-        h("section", { "aria-labelledby": "paper" }, h("h2", { id: "paper" }, "The paper"), quotation(frame) ?? h("p", { class: "soft" }, "It says nothing about this step.")),
+        h(
+          "section",
+          { "aria-labelledby": "paper" },
+          h("h2", { id: "paper" }, "The paper"),
+          quotation(frame) ?? h("p", { class: "soft" }, "It says nothing about this step."),
+        ),
       ),
       algorithm(),
       h(
         "p",
         { class: "soft" },
-        "Keys: ", h("kbd", {}, "→"), " forward, ", h("kbd", {}, "←"), " back, ", h("kbd", {}, "Home"), " first, ", h("kbd", {}, "End"),
-        " last, ", h("kbd", {}, "Space"), " plays. Recorded from the models that test this code.",
+        "Keys: ",
+        h("kbd", {}, "→"),
+        " forward, ",
+        h("kbd", {}, "←"),
+        " back, ",
+        h("kbd", {}, "Home"),
+        " first, ",
+        h("kbd", {}, "End"),
+        " last, ",
+        h("kbd", {}, "Space"),
+        " plays. Recorded from the models that test this code.",
       ),
     ),
   );
@@ -282,7 +349,9 @@ function arrive() {
 
 function play() {
   clearInterval(playing);
-  playing = playing ? 0 : setInterval(() => (at.step < frames().length - 1 ? go({ step: at.step + 1 }) : play()), PLAY_MS);
+  playing = playing
+    ? 0
+    : setInterval(() => (at.step < frames().length - 1 ? go({ step: at.step + 1 }) : play()), PLAY_MS);
   draw();
 }
 
