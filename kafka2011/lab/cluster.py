@@ -35,7 +35,6 @@ class ClusteredBroker:
     zk_connect: str
     data: Path
     port: int = 0
-    arguments: tuple[str, ...] = ()
     _run: ProgramRun | None = None
 
     @property
@@ -47,7 +46,7 @@ class ClusteredBroker:
     def start(self) -> None:
         """Start the program on a new port, and wait until it listens. Raises WrongError."""
         self.port = free_port()
-        self.arguments = (
+        arguments = (
             "broker",
             f"port={self.port}",
             f"data={self.data}",
@@ -56,11 +55,11 @@ class ClusteredBroker:
             f"zookeeper={self.zk_connect}",
             f"session-ms={_SESSION_MS}",
         )
-        self._run = self.program.start(self.arguments, self.data)
+        self._run = self.program.start(arguments, self.data)
         connection = connect_when_ready(self.port, lambda: self.run.running)
         if connection is None:
             what = self.run.describe_end() or f"Your program does not listen on port {self.port} of 127.0.0.1."
-            raise WrongError(what, started=self.program.shown(self.arguments))
+            raise WrongError(what)
         connection.close()
 
     def end(self) -> None:

@@ -37,7 +37,6 @@ def grade(bench: Bench) -> None:
             start_again(bench, zookeeper, broker)
             beside_ours(bench, cluster, broker)
         except WrongError as error:
-            error.started = error.started or bench.program.shown(broker.arguments)
             if broker.run.running and broker.run.has_written:
                 error.note = error.note or broker.run.last_words()
             raise
