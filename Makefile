@@ -121,7 +121,8 @@ bench-rivals: ## install the systems that benchmarks measure beside this one, as
 
 ##@ Documents and releases
 .PHONY: docs
-docs: setup-test ## write the generated parts of docs/ again: commands, settings, metrics, public names, drawings
+docs: setup-test ## write the generated parts of docs/ again: commands, settings, metrics, public names, drawings, what `lab page` shows
+	@$(PYTHON) -m scripts.slow_motion
 	@$(PYTHON) -m scripts.update_docs
 
 .PHONY: site

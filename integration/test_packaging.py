@@ -110,7 +110,8 @@ def assert_holds(wheel: Path, extensions: set[str]) -> None:
     held = {name for name in names if name.partition("/")[0] in PACKAGES}
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     lab = ROOT / "kafka2011" / "lab"
-    folders = [ROOT / "kafka2011" / "ui" / "page", lab / "pages", lab / "recorded", *(lab / "skeletons").iterdir()]
+    folders = [ROOT / "kafka2011" / "ui" / "page", *(lab / name for name in ("pages", "recorded", "slow_motion"))]
+    folders += (lab / "skeletons").iterdir()
     shown = [*(ROOT / "kafka2011").rglob("*.j2"), *(path for folder in folders for path in folder.iterdir())]
     expected = {path.relative_to(ROOT).as_posix() for path in [*modules, *shown]}
     assert held == expected | {f"{package}/py.typed" for package in PACKAGES} | extensions

@@ -11,8 +11,10 @@ import click
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples
 from kafka2011.cli.output import counted, json_option, show_json, show_json_list, show_table
+from kafka2011.cli.session import open_session
+from kafka2011.cli.stopping import stop_signals
 from kafka2011.errors import KafkaError
-from kafka2011.lab import progress
+from kafka2011.lab import progress, slow_motion_page
 from kafka2011.lab.errors import LabError
 from kafka2011.lab.grading import grade_in_order
 from kafka2011.lab.program import SETTINGS_FILE, StudentProgram
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kafka2011.lab.verdict import StageVerdict
 
 _EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
+_LOOK_S = 0.5
 _folder_option = click.option(
     "--folder", type=_EXISTING, default=".", show_default=True, help="The folder with your program and lab.toml."
 )
@@ -114,6 +117,47 @@ def table(folders: tuple[Path, ...], as_json: bool) -> None:
     else:
         show_table(columns, rows, as_json=False)
         click.echo(f"{counted(len(rows), 'program')}, {len(STAGES)} stages")
+
+
+@command.command("show", epilog=examples("kafka2011 lab show", "kafka2011 lab show --folder my-broker"))
+@_folder_option
+def show(folder: Path) -> None:
+    """Run your broker in a cluster beside one of kafka2011, with a gateway and a page that shows it, until Ctrl-C.
+
+    It needs what stage 11 asks for. Everything else is new, and goes when it ends.
+    """
+    from kafka2011.lab.cluster import BROKER_ID, filled_cluster
+    from kafka2011.ui.serving import serve
+
+    program = StudentProgram.read(folder)
+    program.build()
+    with (
+        stop_signals() as stop,
+        filled_cluster(program) as (cluster, broker),
+        open_session(cluster.zk_connect) as client,
+        serve(client, "127.0.0.1", 0) as address,
+    ):
+        click.echo(f"The cluster is shown at {address}. Your broker is number {BROKER_ID}.")
+        click.echo(f"Read from it: kcat -b {cluster.bootstrap_servers} -C -t views -o beginning")
+        click.echo(f"Write to it:  kcat -b {cluster.bootstrap_servers} -P -t views")
+        click.echo("Ctrl-C stops it.")
+        while not stop.wait(_LOOK_S):
+            if not broker.run.running:
+                raise LabError(f"your program has ended: {broker.run.describe_end()}")
+
+
+@command.command("page", epilog=examples("kafka2011 lab page", "kafka2011 lab page lecture/slow-motion.html"))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default="slow-motion.html")
+def page(file: Path) -> None:
+    """Write a page that shows a rebalance, a recovery and a takeover step by step, into FILE.
+
+    Any browser opens it, without a network. FILE is slow-motion.html by default.
+    """
+    try:
+        file.write_text(slow_motion_page.render(), encoding="utf-8")
+    except OSError as error:
+        raise LabError(f"cannot write {file}: {error.strerror}") from error
+    click.echo(f"wrote {file}: open it in a browser")
 
 
 def _row(folder: Path) -> tuple[str, int, int | None, str | None, str | None, float]:

@@ -83,15 +83,10 @@ class Bench:
 
     def compare_output(self, *arguments: str, stdin: bytes, wanted: bytes) -> None:
         """Run the program to its end and compare its standard output. Raises WrongError."""
-        started = self.program.shown(arguments)
-        try:
-            came = self.run(*arguments, stdin=stdin)
-        except WrongError as error:
-            error.started = started
-            raise
+        came = self.run(*arguments, stdin=stdin)
         if came != wanted:
             what = explain_difference(wanted, came)
-            raise WrongError(what, sent=stdin, wanted=wanted, came=came, started=started)
+            raise WrongError(what, sent=stdin, wanted=wanted, came=came)
 
 
 class BrokerUnderTest:
@@ -108,7 +103,6 @@ class BrokerUnderTest:
         self._model_stack = ExitStack()
         self._port = 0
         self._run: ProgramRun | None = None
-        self._started = ""
 
     @property
     def port(self) -> int:
@@ -145,7 +139,6 @@ class BrokerUnderTest:
         self._port = free_port()
         settings = [f"{name}={value}" for name, value in self._settings.items()]
         arguments = ["broker", f"port={self._port}", f"data={self.data}", *settings]
-        self._started = self._program.shown(arguments)
         self._run = self._program.start(arguments, self.data, prefix=prefix)
         connection = connect_when_ready(self._port, lambda: self.run.running)
         if connection is None:
@@ -168,10 +161,9 @@ class BrokerUnderTest:
         self._model_stack.close()
 
     def describe(self, error: WrongError) -> None:
-        """Add to an error how the broker was started, what it has written, and the files in its data directory."""
-        if self._run is None or error.started:
+        """Add to an error what the broker has written, and the files in its data directory."""
+        if self._run is None or error.files:
             return
-        error.started = self._started
         error.files = _listed(self.data)
         if self._run.running and self._run.has_written:
             error.note = error.note or self._run.last_words()

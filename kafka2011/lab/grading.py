@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def grade(program: StudentProgram, stage: Stage) -> StageVerdict:
     """Try a program in one stage and return the verdict. Nothing of the program runs afterwards."""
     started_s = time.monotonic()
+    program.starts.clear()
     with tempfile.TemporaryDirectory(prefix="kafka2011-lab-", ignore_cleanup_errors=True) as directory:
         bench = Bench(program, Path(directory), started_s + stage.time_limit_s)
         wrong: WrongError | None = None
@@ -28,6 +29,7 @@ def grade(program: StudentProgram, stage: Stage) -> StageVerdict:
             stage.grade(bench)
         except WrongError as error:
             wrong = error
+            error.started = error.started or "".join(program.starts[-1:])
         except SkippedError as error:
             return StageVerdict.of(stage, bench, time.monotonic() - started_s, skipped=str(error))
     return StageVerdict.of(stage, bench, time.monotonic() - started_s, wrong)

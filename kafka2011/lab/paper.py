@@ -107,3 +107,12 @@ OFFSET_REGISTRY = Sentence(
 )
 AT_LEAST_ONCE = Sentence("3.3", "In general, Kafka only guarantees at-least-once delivery.")
 ORDER = Sentence("3.3", "Kafka guarantees that messages from a single partition are delivered to a consumer in order.")
+UNAVAILABLE = Sentence(
+    "3.3",
+    "If a broker goes down, any message stored on it not yet consumed becomes unavailable.",
+)
+REPLICATION = Sentence(
+    "6",
+    "First, we plan to add built-in replication of messages across multiple brokers to allow durability and data "
+    "availability guarantees even in the case of unrecoverable machine failures.",
+)

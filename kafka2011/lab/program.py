@@ -55,6 +55,8 @@ class StudentProgram:
     folder: Path
     command: tuple[str, ...]
     build_command: tuple[str, ...] = ()
+    starts: list[str] = field(default_factory=list, compare=False)
+    """How it was started, each time."""
 
     @classmethod
     def read(cls, folder: Path) -> StudentProgram:
@@ -110,6 +112,7 @@ class StudentProgram:
 
         `prefix` is a command that becomes the program.
         """
+        self.starts.append(self.shown(arguments))
         return ProgramRun((*prefix, *self.command, *arguments), self.folder, watched=data, stdin=stdin)
 
 

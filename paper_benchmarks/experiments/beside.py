@@ -13,7 +13,14 @@ from kafka2011 import SyncProducer
 from paper_benchmarks.clients.measure import consume, new_topic, produce
 from paper_benchmarks.experiments.experiment import LEAST_S, Experiment
 from paper_benchmarks.experiments.recovery import await_answer
-from paper_benchmarks.experiments.systems import filler_of
+from paper_benchmarks.experiments.systems import (
+    SHIPPED,
+    consume_line,
+    extent_of,
+    filler_of,
+    produce_line,
+    settings_of,
+)
 from paper_benchmarks.measuring.errors import BenchmarkError
 from paper_benchmarks.measuring.payloads import PAYLOAD_BYTES, payloads
 from paper_benchmarks.measuring.usage import usage_of
@@ -32,6 +39,7 @@ from zk.nodes import Nodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from paper_benchmarks.clients.measure import Run
     from paper_benchmarks.experiments.experiment import Bench
     from paper_benchmarks.systems.kafka import KafkaServer
     from paper_benchmarks.systems.system import Kind, System
@@ -111,6 +119,34 @@ def _fan_out(bench: Bench, kind: Kind) -> Rows:
                 "clients, CPU s a GB": done.result["cpu_s"] / gigabytes,
             }
     return cast("Rows", found)
+
+
+# Clients of today ----------------------------------------------------------------------------------------------------
+
+
+def _clients_of_today(bench: Bench, kind: Kind) -> Rows:
+    """Have the same clients, as they ship, send and read as long as in long runs."""
+    found: Rows = {}
+    extent, filler = extent_of(bench), filler_of(kind)
+    for line in kind.producers():
+        if line.tool:
+            continue
+        readers = [reader for reader in kind.consumers() if line is filler and not reader.tool]
+        with bench.start(kind) as system:
+            sent = produce_line(kind, system, line, settings_of(kind, line, SHIPPED), extent)
+            found[str(line)] = _cost_of(sent)
+            for reader in readers:
+                run = consume_line(kind, system, reader, settings_of(kind, reader, SHIPPED), sent, extent)
+                found[str(reader)] = _cost_of(run)
+    return found
+
+
+def _cost_of(run: Run) -> dict[str, float | None]:
+    return {
+        "millions of messages/s": run.rate / 1e6,
+        "client, CPU us": run.client_cpu_us,
+        "server, CPU us": run.server_cpu_us,
+    }
 
 
 # Partitions ----------------------------------------------------------------------------------------------------------
@@ -364,6 +400,7 @@ _OURS, _BY_GATEWAY = (OWN, kafka.KIND.name), (gateway.KIND.name, kafka.KIND.name
 TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int, tuple[str, ...]]] = {
     "Consumers of one topic": (_fan_out, 3, _OURS),
     "Members that are today's clients": (_group_of_today, 3, _BY_GATEWAY),
+    "Today's clients": (_clients_of_today, 3, _BY_GATEWAY),
     "Partitions": (_partitions, 1, _OURS),
     "GB of a backlog": (_backlog, 1, _OURS),
     "Members of a group": (_group, 1, _OURS),
@@ -392,6 +429,10 @@ of life, and one of Kafka's after 45 s.""",
 The same with members that are confluent-kafka's in the same program, with `session.timeout.ms=6000` and
 `heartbeat.interval.ms=500`, at the gateway and at Kafka 4. The members themselves say which partitions they were given.
 Kafka's `group.initial.rebalance.delay.ms` is 0, not 3 s as shipped.""",
+    "Today's clients": """\
+One client of confluent-kafka, as shipped, sends to one topic of one partition and reads it, at the gateway with one
+broker behind it and at Kafka 4. Each line runs as long as in the first tables. The server's processor time is that of
+gateway and broker together.""",
     "Kill and restart, and memory": """\
 The server is killed with kill -9 when its disk has 10 GB, and started again: until a message is read, and, of ours,
 until it is registered again. Rows are one kill after the other. Memory is that of all processes of the server, of ours

@@ -47,6 +47,15 @@ def test_a_student_starts_reads_a_page_and_checks(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out.startswith("STAGE 2: APPEND AND FETCH\n")
 
 
+def test_a_verdict_says_how_the_program_was_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also of a role that is no broker."""
+    [defect] = [d for d in defects() if d.stage == 10][:1]
+    mine = folder_with(tmp_path / "mine", defect.plant())
+    assert app.main(["lab", "check", "10", "--folder", str(mine)]) == app.EXIT_FAILED
+    assert "started as:\n  " in (out := capsys.readouterr().out)
+    assert " producer broker=127.0.0.1:" in out
+
+
 def test_check_ends_at_the_first_stage_that_is_not_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With status 1, and a JSON document that has everything."""
     [defect] = [d for d in defects() if d.name == "most bytes are ignored"]

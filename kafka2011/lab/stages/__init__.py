@@ -14,6 +14,7 @@ from kafka2011.lab.stages import (
     s08_member,
     s09_offsets,
     s10_producer,
+    s11_cluster,
 )
 
 STAGES = {
@@ -29,6 +30,7 @@ STAGES = {
         Stage(8, "a member that joins and leaves", s08_member.grade, time_limit_s=60.0),
         Stage(9, "offsets and fenced commits", s09_offsets.grade, time_limit_s=60.0),
         Stage(10, "a producer that proves what was appended", s10_producer.grade),
+        Stage(11, "your broker in a cluster", s11_cluster.grade, time_limit_s=90.0),
     )
 }
 """Each stage by its number."""
