@@ -43,18 +43,6 @@ DETAILS.md has them, and each one's reason."""
 _BURSTS = """\
 **These are bursts**: each line handles a fixed number of messages, and many lines last less than a second. For figures
 that hold for minutes, run `python -m paper_benchmarks systems --size paper`."""
-_OLD = """\
-These bursts are older than three changes: a producer sends each batch in a request of its own and has several barriers
-under way, brokers keep freed memory, and a log that a reader waits for is flushed at once. Ours was set to flush once a
-second. In runs of 10 s and longer, of 200-byte messages on one partition:
-
-- Confirmed sends in lists, runs of 10 s in turn: 2.9 to 3.1 million messages a second here, at 0.20 us of
-  processor time in the client and 0.23 in the broker; 1.4 to 2.0 million in Kafka 4.3.1 with confluent-kafka's
-  `produce_batch` and `acks=all`, at 0.6 and 0.3 to 0.6 us. One message a call: 2.6 million here, 1.0 to 1.2 there
-  with `produce`.
-- Raw reads: RabbitMQ Streams is ahead, 9.7 million messages a second to our 5.8 million.
-- Delivery: as shipped, a message takes some 2 ms to reach a waiting consumer here (median). In Kafka 4 it
-  takes 3.7 ms with the linger of 5 ms that confluent-kafka has, and 0.6 ms without linger."""
 _FIGURES = """\
 Both axes are logarithmic. A line ends at the rate of the whole run, as in the tables; it is the median of all rounds,
 and the band around it reaches from the lowest to the highest. Of every other system it is the fastest of its libraries.
@@ -126,7 +114,7 @@ def _extent(document: Document) -> str:
         least_s = document["seconds"]
         gigabytes = LEAST_BYTES / 1e9 * least_s / LEAST_S
         return _LONG.format(seconds=least_s, gigabytes=gigabytes, most=least_s * MOST_TIMES)
-    return _BURSTS if "seconds" in document else f"{_BURSTS}\n\n{_OLD}"
+    return _BURSTS
 
 
 def conditions(document: Document) -> str:

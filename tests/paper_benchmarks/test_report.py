@@ -131,6 +131,22 @@ def test_floors_have_the_parts_that_a_path_cannot_do_without() -> None:
     assert 6 < floors(parts, "consume", 1)[1] < 6.1
 
 
+def test_a_claim_about_a_queue_rests_on_bursts_where_its_long_runs_are_few() -> None:
+    """A batch of 50 is compared in both: in long runs the disk may be what limits it."""
+    ours = [line("kafka2011", Way.SEND_LISTS, [300.0] * 7, client="sync", batch=50, line="fifty")]
+    ours.append(line("kafka2011", Way.SEND_EACH, [100.0] * 7, client="sync"))
+    once, often = (
+        line("rabbitmq", Way.SEND_EACH, [rate] * rounds, client="pika") for rate, rounds in ((200.0, 1), (100.0, 7))
+    )
+    assert verdict(RABBIT_CLAIM, systems=systems(*ours, once)) == FEW
+    assert verdict(RABBIT_CLAIM, systems=systems(*ours, once), bursts=systems(*ours, often)) == REPRODUCES
+    [batching] = [claim for claim in CLAIMS if claim.says.startswith("A batch of 50")]
+    bursts = systems(line("kafka2011", Way.SEND_LISTS, [900.0] * 7, client="sync", batch=50, line="fifty"), ours[1])
+    found = batching.find({"systems": systems(*ours), "bursts": bursts})
+    assert found is not None
+    assert (found.here, found.verdict) == ("3.00 (3.00 to 3.00) x, in bursts 9.00 (9.00 to 9.00) x", DOES_NOT)
+
+
 def test_the_first_page_says_on_what_machine_and_how_busy_it_was(tmp_path: Path) -> None:
     """And has both figures; what a busy machine gave is marked, and details are on the page behind."""
     body = systems(
