@@ -144,7 +144,7 @@ def owners(system: System, group: str) -> Callable[[], tuple[int, int]]:
     def owned() -> tuple[int, int]:
         try:
             members = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S).members
-        except KafkaException:  # the group's coordinator is not there yet
+        except (KafkaException, TimeoutError):  # the group's coordinator is not there yet, or does not answer
             return 0, 0
         counts = [len(each.assignment.topic_partitions) for each in members]
         return sum(counts), sum(map(bool, counts))
