@@ -192,7 +192,6 @@ _OUTCOMES = {
     "NodeExistsError": "and is told that it exists",
     "NoNodeError": "and is told that there is none",
     "BadVersionError": "and is refused: it has changed since",
-    "SessionExpiredError": "and is refused: its session has ended",
 }
 
 
@@ -353,7 +352,7 @@ def record() -> Story:
         for name in NAMES:
             for fault, befall in _FAULTS.items():
                 story.branches.append(Branch(after, title, fault.format(name), befall(main.order[:taken], name)))
-    story.also = {"divisions": divisions(), "panels": [f"Consumer {name}" for name in NAMES]}
+    story.also = {"divisions": divisions()}
     return story
 
 

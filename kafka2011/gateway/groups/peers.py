@@ -28,7 +28,7 @@ class Looked(NamedTuple):
 
 
 class Peers:
-    """Asks other gateways. `security` is the file that says how they are met by TLS. `stop` closes all connections."""
+    """Asks other gateways. `security` is the file with the settings of TLS for them. `stop` closes all connections."""
 
     def __init__(self, security: str, timeout_s: float) -> None:
         self._security = security

@@ -149,8 +149,14 @@ def beside_ours(bench: Bench, cluster: LocalCluster, broker: ClusteredBroker) ->
         _compare(sorted(_read_by_group(cluster)), sent, "A consumer group of kafka2011")
     with bench.check("kcat, a client of today, reads from both through the gateway", paper.PULL):
         # The gateway finds a new broker within a second, and kcat leaves out a partition that nobody serves yet.
-        wait_until(lambda: sorted(_read_by_kcat(cluster.bootstrap_servers)) == sent, _READ_S)
-        _compare(sorted(_read_by_kcat(cluster.bootstrap_servers)), sent, "kcat")
+        read: list[bytes] = []
+
+        def has_all() -> bool:
+            read[:] = sorted(_read_by_kcat(cluster.bootstrap_servers))
+            return read == sent
+
+        wait_until(has_all, _READ_S)
+        _compare(read, sent, "kcat")
 
 
 def _compare(came: list[bytes], wanted: list[bytes], who: str) -> None:
