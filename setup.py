@@ -17,7 +17,11 @@ EXTENSIONS = [
     Extension(
         f"kafka2011.{name}",
         [f"kafka2011/{name.replace('.', '/')}.c"],
-        depends=["kafka2011/message/_lengths.h", "kafka2011/message/_messages.h"],
+        depends=[
+            "kafka2011/broker/connections/_parts.h",
+            "kafka2011/message/_lengths.h",
+            "kafka2011/message/_messages.h",
+        ],
         extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
         py_limited_api=True,
         optional=True,  # setuptools warns when it cannot be built
@@ -25,6 +29,7 @@ EXTENSIONS = [
     for name in (
         "broker.requests._receive",
         "broker.connections._send",
+        "broker.connections._send_threads",
         "events._encode",
         "gateway.records._records",
         "message._runs",

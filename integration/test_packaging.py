@@ -123,6 +123,7 @@ def test_wheel_holds_exactly_the_packages(wheel: Path) -> None:
     code = (
         "broker/requests/_receive",
         "broker/connections/_send",
+        "broker/connections/_send_threads",
         "message/_runs",
         "events/_encode",
         "gateway/records/_records",

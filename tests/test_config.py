@@ -381,11 +381,11 @@ def test_what_is_no_dict_is_a_type_error(wrong: Any) -> None:
 
 
 def test_keys_of_07_without_meaning_are_accepted_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """num.threads and its like do no harm, but are not taken in silence."""
+    """zk.synctime.ms and its like do no harm, but are not taken in silence."""
     with caplog.at_level(logging.WARNING):
-        BrokerConfig.from_properties({**BROKER, "num.threads": 8, "monitoring.period.secs": 1})
+        BrokerConfig.from_properties({**BROKER, "zk.synctime.ms": 8, "monitoring.period.secs": 1})
     [record] = caplog.records
-    assert "num.threads" in record.getMessage()
+    assert "zk.synctime.ms" in record.getMessage()
     assert "monitoring.period.secs" in record.getMessage()
 
 
@@ -451,12 +451,12 @@ def test_environment_of_several_components(caplog: pytest.LogCaptureFixture) -> 
         "KAFKA2011_ZK_CONNECT": "zk",
         "KAFKA2011_GROUPID": "g",
         "KAFKA2011_QUEUE_ENQUEUE_TIMEOUT_MS": "0",
-        "KAFKA2011_NUM_THREADS": "8",
+        "KAFKA2011_MONITORING_PERIOD_SECS": "8",
         "KAFKA2011_PURE": "1",  # not of a component
     }
     with caplog.at_level(logging.WARNING):
         assert BrokerConfig.from_sources(environ=environ).brokerid == 5
-    assert "num.threads" in caplog.text
+    assert "monitoring.period.secs" in caplog.text
     assert ProducerConfig.from_sources(environ=environ).queue_enqueue_timeout_ms == 0
     assert ConsumerConfig.from_sources(environ=environ).groupid == "g"
     with pytest.raises(

@@ -143,7 +143,7 @@ class BrokerParts:
         return SocketServer(
             config.bind_address,
             listeners_of(config),
-            ConnectionSettings.of(config),
+            ConnectionSettings.of(config, config.num_threads),
             new_pipeline=lambda connection: self.pipelines.new(connection),  # noqa: PLW0108 - there are none yet
             memory=self.memory,
             buffers=receive_buffer.new_buffers(config.max_socket_request_bytes, config.max_message_size),

@@ -30,7 +30,6 @@ class BrokerConfig(ServerConfig):
 
     COMPONENT: ClassVar[str] = "broker"
     IGNORED: ClassVar[Mapping[str, str]] = {
-        "num.threads": "one event loop serves all connections",
         "monitoring.period.secs": "nothing is collected periodically",
         "zk.synctime.ms": "only consumers wait for it",
     }
@@ -50,6 +49,12 @@ class BrokerConfig(ServerConfig):
         "Listen over TLS on `port`, and on no other port. 0.7 clients cannot connect then.",
     )
 
+    num_threads: int = setting(
+        2,
+        Integer(0),
+        "Threads that send large answers, by which many consumers get more than one core; all else is done by one"
+        " event loop. 0: it sends them too.",
+    )
     connections_max_idle_ms: int = setting(
         -1,
         Integer(-1),

@@ -96,7 +96,11 @@ class ServerConfig(Settings):
             _queued_max_bytes,
         ),
     )
-    socket_send_buffer: int = setting(0, Integer(0), "SO_SNDBUF of a connection, in bytes; 0: left to the kernel.")
+    socket_send_buffer: int = setting(
+        0,
+        Integer(0),
+        "SO_SNDBUF of a connection, in bytes. 0: 256 KiB for clients on this machine, left to the kernel for others.",
+    )
     socket_receive_buffer: int = setting(102400, Integer(1), "SO_RCVBUF of a connection, in bytes.")
 
     metrics_port: int = setting(

@@ -14,7 +14,7 @@ import gevent.socket
 import pytest
 
 from kafka2011.broker.connections import tls
-from kafka2011.broker.connections.page_reads import PageReads
+from kafka2011.broker.connections.answer_threads import AnswerThreads
 from kafka2011.broker.connections.tls import TlsConnection
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.requests.awaited_bytes import AwaitedBytes
@@ -37,7 +37,7 @@ def connection_of(certificates: Certificates, here: socket.socket, counts: Count
     """Make a broker's end of a connection."""
     accepted = gevent.socket.socket(fileno=here.detach())
     return TlsConnection(
-        *(accepted, "there", RequestMemory(1 << 20, 1 << 18), counts, None, PageReads()),
+        *(accepted, "there", RequestMemory(1 << 20, 1 << 18), counts, None, AnswerThreads.with_sends(0)),
         certificates=certificates,
         rule=re.compile("CN=([^,]*)"),
     )

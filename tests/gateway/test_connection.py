@@ -13,8 +13,8 @@ import pytest
 from gevent import socket
 from gevent.event import Event
 
+from kafka2011.broker.connections.answer_threads import AnswerThreads
 from kafka2011.broker.connections.answer_writer import AnswerWriter
-from kafka2011.broker.connections.page_reads import PageReads
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.connection import SHORT_BYTES, GatewayConnection
@@ -60,7 +60,8 @@ class Clients:
         client, accepted = socket.socketpair()
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER_BYTES)
         client.settimeout(DEADLINE_S)
-        connection = GatewayConnection(accepted, f"{len(self._ends)}", self.memory, Counter(), None, PageReads())
+        threads = AnswerThreads.with_sends(0)
+        connection = GatewayConnection(accepted, f"{len(self._ends)}", self.memory, Counter(), None, threads)
         caller = Caller("anonymous", connection.name, False, None)
         self.callers.append(caller)
         partitions = SimpleNamespace(find=lambda *_: ErrorCode.LEADER_NOT_AVAILABLE)

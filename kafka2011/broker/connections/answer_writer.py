@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gevent import socket
 
+from kafka2011.broker.connections.send_threads import LEAST_BYTES
 from kafka2011.broker.connections.sending import FILE_ENDED, NOT_IN_MEMORY, batches, pieces_between, send_parts
 from kafka2011.errors import BrokerConnectionError, KafkaError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from kafka2011.broker.connections.page_reads import PageReads
+    from kafka2011.broker.connections.answer_threads import AnswerThreads
     from kafka2011.broker.connections.sending import Part, Piece
     from kafka2011.broker.connections.turn import Turn
     from kafka2011.log.segment import LogSlice
@@ -36,13 +37,13 @@ class AnswerWriter:
 
     by_sendfile: ClassVar[bool] = True
 
-    __slots__ = ("_counts", "_page_reads", "_socket", "_turn")
+    __slots__ = ("_counts", "_socket", "_threads", "_turn")
 
-    def __init__(self, to: Any, counts: Counter[str], turn: Turn, page_reads: PageReads) -> None:
+    def __init__(self, to: Any, counts: Counter[str], turn: Turn, threads: AnswerThreads) -> None:
         self._socket = to
         self._counts = counts
         self._turn = turn
-        self._page_reads = page_reads
+        self._threads = threads
 
     def send(self, parts: tuple[bytes | LogSlice, ...]) -> None:
         """Send all parts. Raises BrokerConnectionError, and SegmentReadError after which the client knows no more."""
@@ -75,14 +76,21 @@ class AnswerWriter:
         """Send what a batch has; pieces of files go out by sendfile(2), for which gevent copies through Python."""
         sent_bytes = 0
         may_wait = False  # for the disk, since all of it was read just now
+        out_fd, sends = self._socket.fileno(), self._threads.sends
+        if size < LEAST_BYTES or (sends is not None and not sends.is_wanted(out_fd)):
+            sends = None
         while sent_bytes < size:
-            until_bytes = min(size, sent_bytes + SENDFILE_BYTES)
-            sent_bytes, error = send_parts(self._socket, parts, sent_bytes, until_bytes, may_wait=may_wait)
+            if sends is not None and not may_wait:
+                sent_bytes, error = sends.send(out_fd, parts, sent_bytes, size, SEND_STALL_TIMEOUT_S)
+                self._turn.end()
+            else:
+                until_bytes = min(size, sent_bytes + SENDFILE_BYTES)
+                sent_bytes, error = send_parts(self._socket, parts, sent_bytes, until_bytes, may_wait=may_wait)
             may_wait = error == NOT_IN_MEMORY
             if may_wait:
-                self._read_pages(pieces_between(parts, sent_bytes, until_bytes))
+                self._read_pages(pieces_between(parts, sent_bytes, min(size, sent_bytes + SENDFILE_BYTES)))
             elif error == errno.EAGAIN:
-                self._await_room(self._socket.fileno())
+                self._await_room(out_fd)
             elif error in CONNECTION_ERRORS:
                 raise BrokerConnectionError(f"sending an answer failed: {os.strerror(error)}")
             elif error not in {0, errno.EINTR}:
@@ -94,7 +102,7 @@ class AnswerWriter:
     def _read_pages(self, pieces: Sequence[Piece]) -> None:
         """Have others run while the disk is read."""
         try:
-            self._page_reads.read(pieces)
+            self._threads.reads.read(pieces)
         except OSError as error:
             raise SegmentReadError(f"reading a segment file failed: {error}") from error
         self._counts["disk_read_bytes"] += sum(size for _, _, size in pieces)

@@ -34,7 +34,7 @@ from kafka2011.wire.protocol import FrameReader
 if TYPE_CHECKING:
     from collections import Counter
 
-    from kafka2011.broker.connections.page_reads import PageReads
+    from kafka2011.broker.connections.answer_threads import AnswerThreads
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.requests.handlers import Reply
     from kafka2011.broker.requests.parking import Awaited, ParkedRequest, Parking
@@ -95,7 +95,7 @@ class Connection:
         memory: RequestMemory,
         counts: Counter[str],
         buffers: ReceiveBuffers | None,
-        page_reads: PageReads,
+        threads: AnswerThreads,
     ) -> None:
         self.socket = accepted
         self.name = name
@@ -112,7 +112,7 @@ class Connection:
         self._has_large_turn = False
         self._turn = Turn()
         self.pause = self._turn.pause  # lets others run if this connection has had its turn
-        self.writer = AnswerWriter(accepted, counts, self._turn, page_reads)
+        self.writer = AnswerWriter(accepted, counts, self._turn, threads)
         self._reader: FrameReader | None = None
         self._parked: tuple[Parking, ParkedRequest] | None = None
         self._unread_bytes: int | None = None  # when stopping: how much is still to be read

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import re
     from collections import Counter
 
-    from kafka2011.broker.connections.page_reads import PageReads
+    from kafka2011.broker.connections.answer_threads import AnswerThreads
     from kafka2011.broker.connections.sending import Part
     from kafka2011.broker.memory.request_memory import RequestMemory
     from kafka2011.broker.requests.receive_buffer import ReceiveBuffers
@@ -45,16 +45,16 @@ class TlsConnection(Connection):
         memory: RequestMemory,
         counts: Counter[str],
         _buffers: ReceiveBuffers | None,  # C would receive what is encrypted
-        page_reads: PageReads,
+        threads: AnswerThreads,
         *,
         certificates: Certificates,
         rule: re.Pattern[str],
     ) -> None:
-        super().__init__(accepted, name, memory, counts, None, page_reads)
+        super().__init__(accepted, name, memory, counts, None, threads)
         self._rule = rule
         self._secured = TlsSocket(accepted, certificates.context())
         self.socket: Any = self._secured
-        self.writer = TlsAnswerWriter(self.socket, counts, self._turn, page_reads)
+        self.writer = TlsAnswerWriter(self.socket, counts, self._turn, threads)
 
     def begin(self) -> None:
         """Shake hands, and learn who it is. Raises BrokerConnectionError when the client proves nothing."""

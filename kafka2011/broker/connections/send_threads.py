@@ -1,0 +1,129 @@
+"""Sends large answers in threads, so that a second core serves: sendfile(2) needs no Python, and the loop goes on."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
+
+import gevent
+from gevent.hub import Waiter
+
+from kafka2011 import c_code
+from kafka2011.errors import BrokerConnectionError
+
+if TYPE_CHECKING:
+    from kafka2011.broker.connections.sending import Part
+
+LEAST_BYTES = 64 * 1024
+"""A smaller answer is sent sooner than a thread wakes."""
+_READ = 1  # libev's number for it
+
+
+class SenderCode(Protocol):
+    """What C does."""
+
+    def add(self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, size: int, /) -> None:
+        """Have threads go on where so many bytes of all parts were sent. Raises OSError and ValueError."""
+
+    def take(self) -> list[tuple[int, int, int]]:
+        """Return those that are done: socket, how many bytes are sent, and what `send_parts` would return."""
+
+    def cancel(self, out_fd: int, /) -> None:
+        """Have nothing more sent to a socket; no thread uses it, or the files, after that."""
+
+    def sent(self, out_fd: int, /) -> int:
+        """Return how many bytes are sent by now."""
+
+    def fileno(self) -> int:
+        """Return what can be read when there is something to take."""
+
+    def serve(self) -> None:
+        """Send, as one of the threads, until `stop`."""
+
+    def stop(self) -> None:
+        """Have all threads return."""
+
+
+compiled: Any = c_code.load("broker.connections._send_threads")
+
+
+class SendThreads:
+    """Threads that send what connections hand over. Made and used in one thread, that of the event loop.
+
+    The threads start with the first answer.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._threads: list[Thread] = []
+        self._sender: SenderCode | None = None
+        self._watcher: Any = None
+        self._waiters: dict[int, Waiter[tuple[int, int]]] = {}
+        self._last_fd = -1
+
+    @classmethod
+    def of(cls, count: int) -> SendThreads | None:
+        """Return so many; None where there is no C code, or none is wanted."""
+        return cls(count) if count and compiled is not None else None
+
+    def is_wanted(self, out_fd: int) -> bool:
+        """Say whether an answer is one of several at a time. The loop itself sends sooner to the only reader."""
+        is_alone = self._last_fd == out_fd and not self._waiters
+        self._last_fd = out_fd
+        return not is_alone
+
+    def send(
+        self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, size: int, stall_timeout_s: float
+    ) -> tuple[int, int]:
+        """Send on, and let others run meanwhile; return how many bytes are sent, and an errno as `send_parts` does.
+
+        Raises BrokerConnectionError when the client takes nothing for so long.
+        """
+        sender = self._start()
+        waiter: Waiter[tuple[int, int]] = Waiter()
+        try:
+            sender.add(out_fd, parts, sent_bytes, size)
+        except OSError as error:
+            raise BrokerConnectionError(f"sending an answer failed: {error}") from error
+        self._waiters[out_fd] = waiter
+        try:
+            while True:
+                timeout = gevent.Timeout(stall_timeout_s)
+                try:
+                    with timeout:
+                        return waiter.get()
+                except gevent.Timeout as error:
+                    before_bytes, sent_bytes = sent_bytes, sender.sent(out_fd)
+                    if error is not timeout:
+                        raise
+                    if sent_bytes == before_bytes:
+                        raise BrokerConnectionError("the client does not read its answer: timed out") from error
+        finally:
+            del self._waiters[out_fd]
+            sender.cancel(out_fd)  # nothing is left where it was sent
+
+    def stop(self) -> None:
+        """End the threads, once nothing is sent any more; may be called twice."""
+        if self._sender is None:
+            return
+        self._watcher.close()
+        self._sender.stop()
+        for thread in self._threads:
+            thread.join()
+        self._sender = None
+
+    def _start(self) -> SenderCode:
+        if self._sender is None:
+            sender: SenderCode = compiled.Sender()
+            self._sender = sender
+            self._watcher = gevent.get_hub().loop.io(sender.fileno(), _READ)
+            self._watcher.start(self._take, sender)
+            self._threads = [Thread(target=sender.serve, name=f"send-{n}", daemon=True) for n in range(self._count)]
+            for thread in self._threads:
+                thread.start()
+        return self._sender
+
+    def _take(self, sender: SenderCode) -> None:
+        for out_fd, sent_bytes, error in sender.take():
+            if (waiter := self._waiters.get(out_fd)) is not None:
+                waiter.switch((sent_bytes, error))
