@@ -68,7 +68,7 @@ class SendThreads:
 
     def is_wanted(self, out_fd: int) -> bool:
         """Say whether an answer is one of several at a time. The loop itself sends sooner to the only reader."""
-        is_alone = self._last_fd == out_fd and not self._waiters
+        is_alone = self._last_fd in {-1, out_fd} and not self._waiters
         self._last_fd = out_fd
         return not is_alone
 
