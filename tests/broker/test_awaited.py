@@ -168,6 +168,27 @@ def test_flushes_for_readers_leave_the_disk_time(disks: Disks) -> None:
     assert flushes.take_due(1005.0) == [disks.log("b")]
 
 
+def test_a_single_slow_flush_is_not_waited_for_twice(disks: Disks) -> None:
+    """The pause is as long as flushes take: on a disk that is always slow, half of the time is left to others."""
+    flushes = AwaitedFlushes(0.001)
+    disks.append()
+    paused_s = 0.0
+    now_s = 1001.0
+    for lasted_s in (*[0.001] * 20, 0.016, *[0.020] * 200):
+        flushes.flushed(now_s, now_s + lasted_s)
+        now_s += lasted_s
+        flushes.add(disks.log())
+        next_s = flushes.next_s()
+        assert next_s is not None
+        assert next_s - now_s == pytest.approx(0.001) or lasted_s > 0.001
+        if lasted_s == 0.016:
+            assert next_s - now_s < 0.003
+        paused_s += next_s - now_s
+        now_s = next_s
+        assert flushes.take_due(now_s + 1e-6) == [disks.log()]
+    assert paused_s == pytest.approx(20 * 0.001 + 0.016 + 200 * 0.020, rel=0.05)
+
+
 def test_a_log_that_fills_soon_is_left_to_its_own_flush(disks: Disks) -> None:
     """Which costs nothing more; where it does not come, readers wait a little and no longer."""
     flushes = AwaitedFlushes(0.001)

@@ -2,7 +2,7 @@
 
 What was not flushed cannot be read. So the first message after a pause is flushed at once where somebody waits for it.
 The next flush of that log for such a reason comes only a while after any other, and not before as much time has passed
-as the flush took: what comes meanwhile is flushed together.
+as such flushes take: what comes meanwhile is flushed together.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ SOON_S = 0.006
 """Readers wait so long after the last flush where a log gets its flush_interval by then: it is flushed for that."""
 MOST_SHARE = 0.5
 """Of the time, at most, such flushes are under way, however many logs wait for one."""
+_NEWEST_SHARE = 1 / 8
+"""Of the newest flush in how long they take: readers would wait for a single slow one twice."""
 
 
 class AwaitedFlushes:
@@ -30,6 +32,7 @@ class AwaitedFlushes:
         self._due: list[tuple[float, int, Log]] = []
         self._added = 0
         self._not_before_s = 0.0
+        self._usual_s: float | None = None
 
     def add(self, log: Log) -> bool:
         """Note a log; say whether that is new."""
@@ -62,7 +65,10 @@ class AwaitedFlushes:
 
     def flushed(self, began_s: float, ended_s: float) -> None:
         """Note how long the flushes of those that were taken have lasted."""
-        self._not_before_s = ended_s + (ended_s - began_s) * (1 / MOST_SHARE - 1)
+        lasted_s = ended_s - began_s
+        usual_s = lasted_s if self._usual_s is None else self._usual_s
+        self._usual_s = usual_s + (lasted_s - usual_s) * _NEWEST_SHARE
+        self._not_before_s = ended_s + self._usual_s * (1 / MOST_SHARE - 1)
 
     def next_s(self) -> float | None:
         """When to look again, or somewhat earlier; None while there is nothing."""
