@@ -78,7 +78,7 @@ UNIT = Sentence(
 )
 ALGORITHM = Sentence(
     "3.2, Algorithm 1",
-    "Sort P_T and C_T; let j be the index position of C_i in C_T and let N = |P_T|/|C_T|; assign partitions from j*N "
+    "sort P_T and C_T; let j be the index position of C_i in C_T and let N = |P_T|/|C_T|; assign partitions from j*N "
     "to (j+1)*N - 1 in P_T to consumer C_i.",
 )
 REGISTER = Sentence(
@@ -102,7 +102,7 @@ RELEASE = Sentence(
 )
 OFFSET_REGISTRY = Sentence(
     "3.2",
-    "As messages get pulled out of a partition, the consumer periodically updates the latest consumed offset in the "
+    "As messages get pulled from a partition, the consumer periodically updates the latest consumed offset in the "
     "offset registry.",
 )
 AT_LEAST_ONCE = Sentence("3.3", "In general, Kafka only guarantees at-least-once delivery.")
