@@ -19,6 +19,7 @@ EXTENSIONS = [
         [f"kafka2011/{name.replace('.', '/')}.c"],
         depends=[
             "kafka2011/broker/connections/_parts.h",
+            "kafka2011/message/_arguments.h",
             "kafka2011/message/_lengths.h",
             "kafka2011/message/_messages.h",
         ],

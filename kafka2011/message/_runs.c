@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "_arguments.h"
 #include "_messages.h"
 
 enum {
@@ -44,28 +45,6 @@ find_run(const unsigned char *data, Py_ssize_t size, Py_ssize_t position, Py_ssi
 }
 
 /* ---- functions */
-
-static int
-read_sizes(PyObject *const *args, Py_ssize_t *sizes, int count)
-{
-    for (int i = 0; i < count; i++) {
-        sizes[i] = PyLong_AsSsize_t(args[i]);
-        if (sizes[i] == -1 && PyErr_Occurred()) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int
-expect(const char *name, Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted) {
-        return 0;
-    }
-    PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, not %zd", name, wanted, given);
-    return -1;
-}
 
 static PyObject *
 runs_encode(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t arguments)

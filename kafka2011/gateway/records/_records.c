@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../../message/_arguments.h"
 #include "../../message/_messages.h"
 
 enum {
@@ -259,28 +260,6 @@ sealed(PyObject *batch, PyObject *checksum, Py_ssize_t records)
 }
 
 /* ---- functions */
-
-static int
-read_sizes(PyObject *const *args, Py_ssize_t *sizes, int count)
-{
-    for (int i = 0; i < count; i++) {
-        sizes[i] = PyLong_AsSsize_t(args[i]);
-        if (sizes[i] == -1 && PyErr_Occurred()) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int
-expect(const char *name, Py_ssize_t given, Py_ssize_t wanted)
-{
-    if (given == wanted) {
-        return 0;
-    }
-    PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, not %zd", name, wanted, given);
-    return -1;
-}
 
 static PyObject *
 none_unless_error(void)
