@@ -269,6 +269,13 @@ class BrokerUnderTest:
                 what = f"The file {log}/{name} is wrong. {explain_difference(content, found[name])}"
                 raise WrongError(what, wanted=content, came=found[name])
 
+    def expect_nothing_new(self, topic: str) -> None:
+        """Look where a topic leads that is a path: nothing is to be there. Raises WrongError."""
+        log = self.data / f"{topic}-0"
+        for path in (log, log.parent):
+            if path.exists() and path.resolve() not in {self.data.resolve(), self.data.parent.resolve()}:
+                raise WrongError(f"The topic {topic!r} has become a path: {path.resolve()} was made.")
+
     def _segments(self, log: str) -> dict[str, bytes]:
         directory = self.data / log
         found = {}

@@ -32,6 +32,7 @@ def grade(bench: Bench) -> None:
         with bench.check("For an unknown topic and a time in ms, there are no offsets", paper.SORTED_LIST):
             broker.ask(offsets("nosuchtopic", 1_307_836_800_000))
         roll(bench, broker)
+        names(bench, broker)
         restart(bench, broker)
     with bench.broker(segment_bytes=50) as broker:
         planted(bench, broker)
@@ -83,6 +84,14 @@ def roll(bench: Bench, broker: BrokerUnderTest) -> None:
         for count in (0, 1, 2):
             broker.ask(offsets("a", _END, count))
         broker.ask(offsets("a", _BEGINNING))
+
+
+def names(bench: Bench, broker: BrokerUnderTest) -> None:
+    """Try topics that lead out of the data directory."""
+    with bench.check("A topic that is a path closes the connection, and nothing is written", paper.SEGMENTS):
+        for topic in ("../out", "a/b"):
+            broker.expect(produce(topic, message_set(b"one")) + BARRIER, None)
+            broker.expect_nothing_new(topic)
 
 
 def restart(bench: Bench, broker: BrokerUnderTest) -> None:
