@@ -9,8 +9,9 @@ import pytest
 
 from integration.chaos.broker import clear
 from integration.chaos.defects import announced
-from integration.chaos.replica_faults import WEIGHTS
+from integration.chaos.replica_faults import GATEWAY_WEIGHTS, WEIGHTS
 from integration.chaos.replicas import run
+from integration.chaos.schedule import GATEWAYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,17 +33,18 @@ DEFECTS = {
 pytestmark = pytest.mark.timeout(2400)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_nothing_confirmed_is_lost(count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("count", "gateways"), [(2, 0), (3, GATEWAYS)])
+def test_nothing_confirmed_is_lost(count: int, gateways: int, tmp_path: Path) -> None:
     """Ten minutes of killed, suspended and slow replicas, of links that fail, power cuts, and disks that are lost."""
     seed = secrets.randbelow(10**6)
     try:
-        account = run(tmp_path, count, RUN_S, seed)
+        account = run(tmp_path, count, RUN_S, seed, GATEWAY_WEIGHTS if gateways else WEIGHTS, gateways)
     finally:
         clear(tmp_path)
     assert not account.problems, f"seed {seed}: {account.problems}"
     assert account.confirmed
     assert account.answers
+    assert bool(account.acknowledged) == bool(gateways)
     assert account.epochs > 1
 
 

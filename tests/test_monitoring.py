@@ -109,6 +109,8 @@ def test_targets_are_services_at_the_ports_that_they_are_given() -> None:
     ports = {"KAFKA2011_METRICS_PORT": "9667", "--metrics-port=9668": "9668", "--metrics-port=9671": "9671"}
     assert all(option in COMPOSE for option in ports)
     assert {port for _, port in targets} == {*ports.values(), "9670"}
+    reachable = COMPOSE.count("KAFKA2011_METRICS_BIND_ADDRESS: 0.0.0.0")
+    assert COMPOSE.count('KAFKA2011_METRICS_PORT: "9667"') == reachable  # from other containers
 
 
 @pytest.mark.parametrize("what", [("rules", "alerts.yml"), ("config", "prometheus.yml")])

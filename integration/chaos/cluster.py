@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from integration.chaos.broker import ChaosBroker, host_of_broker
 from integration.chaos.ensemble import Ensemble
-from integration.chaos.gateway import ChaosGateway
+from integration.chaos.gateway import ChaosGateway, bootstrap_servers_of
 from integration.chaos.links import Links
 from integration.chaos.records import TODAY
 from integration.chaos.step_clock import StepClock, build_step_clock
@@ -234,11 +234,6 @@ class Cluster:
         self._stack.callback(gateway.stop)
         gateway.launch()
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """Where clients of today reach the gateways."""
-        return ",".join(gateway.address for gateway in self.gateways)
-
     def add_member(self, group: str, style: str = "") -> Client:
         """Start one more member of a group; styles take turns unless one is named."""
         number = self._next(group)
@@ -263,7 +258,7 @@ class Cluster:
             "compression.codec": 2 if style == "unkeyed" else 0,
         }
         if style == TODAY:
-            settings = {"bootstrap.servers": self.bootstrap_servers}
+            settings = {"bootstrap.servers": bootstrap_servers_of(self.gateways)}
         command = [style, str(MESSAGES_PER_S), str(self.topics_path), json.dumps(settings)]
         return self._start(name, "producer", style, "", command)
 

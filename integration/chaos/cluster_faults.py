@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from integration.chaos.cluster import BROKER_WITH_SMALL_DISK, MOST_BROKERS, PRODUCERS, READY
 from integration.chaos.ensemble import SERVERS, names_of_links
-from integration.chaos.faults import Begun, Faults, Named
+from integration.chaos.faults import Begun, Faults, Named, chosen
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
 from integration.chaos.records import TODAY
-from integration.chaos.schedule import SHORT_RETENTION_BYTES
+from integration.chaos.schedule import GATEWAY_LINK, SHORT_RETENTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from integration.chaos.broker import ChaosBroker
     from integration.chaos.cluster import Client, Cluster
     from integration.chaos.ensemble import ZooKeeperServer
-    from integration.chaos.gateway import ChaosGateway
     from integration.chaos.schedule import Fault
 
     ToServer = Callable[[ZooKeeperServer], None]
@@ -37,9 +36,6 @@ def _nothing() -> None:
     pass
 
 
-T = TypeVar("T")
-
-
 class ClusterFaults(Faults):
     """The faults that a cluster may suffer."""
 
@@ -47,8 +43,6 @@ class ClusterFaults(Faults):
         self._cluster = cluster
         kinds = {
             "kill member": self._kill_member,
-            "kill gateway": lambda fault: self.ended(self._choose_gateway(fault), lambda gateway: gateway.kill()),
-            "pause gateway": lambda fault: self.paused(self._choose_gateway(fault)),
             "kill broker": lambda fault: self.ended(self._choose_broker(fault), lambda broker: broker.kill()),
             "kill producer": self._kill_producer,
             "kill leader": self._kill_leader,
@@ -122,7 +116,7 @@ class ClusterFaults(Faults):
         broker = self._choose_broker(fault)
         if broker is None or READY not in broker.output():  # what it had cut before may not have been recovered
             return None
-        vanished = broker.cut_power(_chosen(fault.pick * 7 % 1, TAILS))
+        vanished = broker.cut_power(chosen(fault.pick * 7 % 1, TAILS))
         if vanished is None:
             return None
         self._cluster.vanished |= vanished
@@ -173,15 +167,15 @@ class ClusterFaults(Faults):
         brokers = [each for each in cluster.brokers.values() if each.running and READY in each.output()]
         kinds: list[Sequence[ChaosBroker | Client]] = [brokers, cluster.live("member"), cluster.live("producer")]
         able = ([each for each in kind if each.clock.can_step] for kind in kinds)
-        chosen = [each for kind in able if (each := self._choose(fault, kind)) is not None]
-        for each in chosen:
-            each.clock.step(_chosen(fault.pick * 7 % 1, CLOCK_STEPS_S))
+        stepping = [each for kind in able if (each := self._choose(fault, kind)) is not None]
+        for each in stepping:
+            each.clock.step(chosen(fault.pick * 7 % 1, CLOCK_STEPS_S))
 
         def undo() -> None:
-            for each in chosen:
+            for each in stepping:
                 each.clock.step(0.0)
 
-        return Begun(tuple(each.name for each in chosen), undo) if chosen else None
+        return Begun(tuple(each.name for each in stepping), undo) if stepping else None
 
     # Topics and brokers ------------------------------------------------------------------------------------------
 
@@ -254,38 +248,31 @@ class ClusterFaults(Faults):
         """Return the links that fail, by name, and which way: of a client to servers, to one broker; of two servers."""
         ways = tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
         if fault.between.endswith("-broker"):
-            return {f"clients to broker-{_chosen(fault.pick * 7 % 1, list(self._cluster.brokers))}": ways}
+            return {f"clients to broker-{chosen(fault.pick * 7 % 1, list(self._cluster.brokers))}": ways}
         if fault.between == "zookeeper-zookeeper":
-            one, other = _chosen(fault.pick, list(permutations(SERVERS, 2)))
+            one, other = chosen(fault.pick, list(permutations(SERVERS, 2)))
             back = tuple(_AGAINST[way] for way in ways)
             return dict.fromkeys(names_of_links(one, other), ways) | dict.fromkeys(names_of_links(other, one), back)
         if fault.between == "broker-zookeeper":
             clients = [broker.name for broker in self._cluster.brokers.values()]
-        elif fault.between == "gateway-zookeeper":
+        elif fault.between == GATEWAY_LINK:
             clients = [gateway.name for gateway in self._cluster.gateways]
         else:
             clients = [client.name for client in self._cluster.live(fault.between.split("-")[0])]
         if not clients:
             return {}
-        servers = _chosen(fault.pick * len(clients) % 1, [(1,), (2,), (3,), SERVERS, SERVERS])
-        return {f"{_chosen(fault.pick, clients)} to zookeeper-{number}": ways for number in servers}
+        servers = chosen(fault.pick * len(clients) % 1, [(1,), (2,), (3,), SERVERS, SERVERS])
+        return {f"{chosen(fault.pick, clients)} to zookeeper-{number}": ways for number in servers}
 
     # Choices -----------------------------------------------------------------------------------------------------
 
     def _choose_broker(self, fault: Fault) -> ChaosBroker | None:
         brokers = [broker for broker in self.able(self._cluster.brokers.values()) if broker.running]
-        return _chosen(fault.pick, brokers) if brokers else None
-
-    def _choose_gateway(self, fault: Fault) -> ChaosGateway | None:
-        return self._choose(fault, [gateway for gateway in self._cluster.gateways if gateway.running])
+        return chosen(fault.pick, brokers) if brokers else None
 
     def _choose(self, fault: Fault, among: Sequence[Named]) -> Named | None:
         able = self.able(among)
-        return _chosen(fault.pick, able) if able else None
-
-
-def _chosen(pick: float, among: Sequence[T]) -> T:
-    return among[min(int(pick * len(among)), len(among) - 1)]  # a pick that was rounded may be 1
+        return chosen(fault.pick, able) if able else None
 
 
 def start_clients(cluster: Cluster) -> None:

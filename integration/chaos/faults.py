@@ -45,8 +45,14 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
+T = TypeVar("T")
 Named = TypeVar("Named", bound=_Named)
 Server = TypeVar("Server", bound="ChaosBroker | ChaosGateway")
+
+
+def chosen(pick: float, among: Sequence[T]) -> T:
+    """Return what a pick from 0 to 1 stands for."""
+    return among[min(int(pick * len(among)), len(among) - 1)]  # a pick that was rounded may be 1
 
 
 class Begun(NamedTuple):
@@ -66,18 +72,22 @@ class Moment(NamedTuple):
 
 
 class Faults:
-    """The faults of some kinds that some brokers, and others, may suffer.
+    """The faults of some kinds that some brokers may suffer, and those that gateways may.
 
     What suffers one already is left alone until that is over.
     """
 
     def __init__(
-        self, kinds: Mapping[str, Begin], brokers: ValuesView[ChaosBroker], others: Sequence[ChaosGateway] = ()
+        self, kinds: Mapping[str, Begin], brokers: ValuesView[ChaosBroker], gateways: Sequence[ChaosGateway]
     ) -> None:
-        self.kinds = kinds
+        self.kinds: dict[str, Begin] = {
+            **kinds,
+            "kill gateway": lambda fault: self.ended(self.choose_gateway(fault), lambda gateway: gateway.kill()),
+            "pause gateway": lambda fault: self.paused(self.choose_gateway(fault)),
+        }
         self.suffering: set[str] = set()
         self._brokers = brokers
-        self._others = others
+        self._gateways = gateways
         self._begun: list[Begun] = []
         self._had_no_room: set[ChildProcess] = set()
 
@@ -106,7 +116,7 @@ class Faults:
         Yields the name of each, its last line, and whether it had been ready: one that is started while ZooKeeper does
         not answer may give up. A process that found its disk full ends, perhaps only later, and is not named.
         """
-        servers: list[ChaosBroker | ChaosGateway] = [*self._brokers, *self._others]
+        servers: list[ChaosBroker | ChaosGateway] = [*self._brokers, *self._gateways]
         for server in servers:
             if not server.running and server.name not in self.suffering:
                 output = server.output()
@@ -142,6 +152,11 @@ class Faults:
     def able(self, among: Iterable[Named]) -> list[Named]:
         """Return those who suffer nothing."""
         return [process for process in among if process.name not in self.suffering]
+
+    def choose_gateway(self, fault: Fault) -> ChaosGateway | None:
+        """Return one of the gateways that run unharmed; None if there is none."""
+        able = [gateway for gateway in self.able(self._gateways) if gateway.running]
+        return chosen(fault.pick, able) if able else None
 
     # What several kinds do ---------------------------------------------------------------------------------------
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from integration.gateway.today import idempotent_producer, told_offset
+from integration.chaos.records import identify
+from integration.gateway.today import idempotent_producer, read_partition, told_offset
 from kafka2011.errors import KafkaError
 from kafka2011.local_cluster import LocalGateway
+from zk.connecting import connect
+from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from integration.chaos.evidence import Evidence
     from zk.cluster import TopicPartition
 
 FLUSH_S = 60.0
@@ -30,6 +34,28 @@ class ChaosGateway(LocalGateway):
     def address(self) -> str:
         """Where clients connect, as host:port, once it has been ready."""
         return f"{self.host}:{self.port}"
+
+
+def bootstrap_servers_of(gateways: Iterable[ChaosGateway]) -> str:
+    """Return where clients of today reach these gateways."""
+    return ",".join(gateway.address for gateway in gateways)
+
+
+def read_as_today(
+    zk_connect: str, gateways: Sequence[ChaosGateway], topics: Sequence[str], evidence: Evidence
+) -> Iterator[str]:
+    """Read what gateways serve of these topics; yield what could not be read."""
+    with connect(zk_connect, connection_timeout_ms=30_000) as client:
+        lists = GatewayRegistry(client).lists(topics)
+    for topic, known in lists.items():
+        for number, where in enumerate(known.partitions if known is not None else ()):
+            try:
+                read = read_partition(bootstrap_servers_of(gateways), topic, number)
+            except TimeoutError as error:
+                yield str(error)
+                continue
+            found = [(offset, identify(value)) for offset, value in read]
+            evidence.read_today[topic, number, where] = [(offset, each[0] if each else None) for offset, each in found]
 
 
 class Acknowledged(NamedTuple):

@@ -13,16 +13,17 @@ from integration.chaos.faults import Begun, Faults
 from integration.chaos.links import Mode, Way
 from integration.chaos.power_cut import TAILS
 from integration.chaos.replica_set import BROKER_ID, LEADER_SHARE, ON_ITS_WAY_S, SESSION_MS, launch, wait_for
+from integration.chaos.schedule import FAULTS_OF_GATEWAYS, GATEWAY_LINK
 from kafka2011.admin.replicas import candidates, elect
 from zk.errors import ZkUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from integration.chaos.gateway import ChaosGateway
     from integration.chaos.going_back import Copies, ZooKeeperCopy
     from integration.chaos.power_cut import Tail
     from integration.chaos.remade_topic import RemadeTopic
-    from integration.chaos.replica_clients import Producers
     from integration.chaos.replica_set import ChaosReplica, ReplicaSet
     from integration.chaos.replica_watch import ReplicaWatch
     from integration.chaos.schedule import Fault
@@ -51,6 +52,8 @@ WEIGHTS: Mapping[str, float] = {
     **belief.WEIGHTS,
 }
 LINKS = ("follower-leader", "follower-leader", "all-leader", "replica-zookeeper", "replica-zookeeper")
+GATEWAY_WEIGHTS: Mapping[str, float] = {**WEIGHTS, **FAULTS_OF_GATEWAYS}
+GATEWAY_LINKS = (*LINKS, GATEWAY_LINK)
 LASTS_S: Mapping[str, tuple[float, float]] = {
     "kill": (0.0, 4.0),
     "pause": (0.3, 5.0),
@@ -89,14 +92,14 @@ class ReplicaFaults(Faults):
         zookeeper: ZooKeeperCopy,
         remade_topic: RemadeTopic,
         watch: ReplicaWatch,
-        producers: Producers,
+        senders: Sequence[belief.Sender],
     ) -> None:
         self._replicas = replicas
         self._copies = copies
         self._remade_topic = remade_topic
         self._zookeeper = zookeeper
         self.leader = replicas.leader()
-        self.belief = belief.BeliefFaults(self, replicas, copies, watch, (producers, remade_topic))
+        self.belief = belief.BeliefFaults(self, replicas, copies, watch, senders)
         kinds = {
             "kill": lambda fault: self.ended(self.choose(fault), lambda replica: replica.kill()),
             "stop": lambda fault: self.ended(self.choose(fault), lambda replica: replica.stop()),
@@ -120,7 +123,7 @@ class ReplicaFaults(Faults):
             "init again": self._init_again,
             **self.belief.kinds,
         }
-        super().__init__(kinds, replicas.all.values())
+        super().__init__(kinds, replicas.all.values(), replicas.gateways)
 
     def begin(self, fault: Fault) -> Begun | None:
         """Begin a fault; None when there is nobody left who could suffer it."""
@@ -130,7 +133,7 @@ class ReplicaFaults(Faults):
 
     def role_of(self, begun: Begun) -> str:
         """Say of whom a fault is, if it is of one replica: of the leader, as far as is known, or a follower."""
-        if len(begun.whom) != 1 or begun.whom[0] == ZOOKEEPER:
+        if len(begun.whom) != 1 or begun.whom[0] not in self._replicas.all:
             return ""
         return " of the leader" if begun.whom[0] == self.leader else " of a follower"
 
@@ -138,7 +141,7 @@ class ReplicaFaults(Faults):
 
     def _cut_power_of_all(self, fault: Fault) -> Begun | None:
         every = [each for each in self._replicas.all.values() if each.running]
-        if not every or self.suffering.difference({ZOOKEEPER}):
+        if not every or self._harmed.difference({ZOOKEEPER}):
             return None
         for each in every:
             each.kill()
@@ -294,6 +297,9 @@ class ReplicaFaults(Faults):
 
     def _link(self, fault: Fault) -> Begun | None:
         mode, ways = Mode(fault.mode), tuple(Way) if fault.ways == "both" else (Way(fault.ways),)
+        if fault.between == GATEWAY_LINK:
+            gateway = self.choose_gateway(fault)
+            return None if gateway is None else self.turn(f"{gateway.name} to zookeeper", mode, ways, gateway)
         replica = self.choose(fault, leader_share=0 if fault.between == "follower-leader" else LEADER_SHARE)
         if replica is None:
             return None
@@ -304,11 +310,16 @@ class ReplicaFaults(Faults):
         return self.turn(f"{replica.name} to zookeeper", mode, ways, replica)
 
     def turn(
-        self, name: str, mode: Mode, ways: tuple[Way, ...], replica: ChaosReplica, only: ChaosReplica | None = None
+        self,
+        name: str,
+        mode: Mode,
+        ways: tuple[Way, ...],
+        server: ChaosReplica | ChaosGateway,
+        only: ChaosReplica | None = None,
     ) -> Begun:
         link = self._replicas.links.every[name]
         link.turn(mode, ways, only_pid=None if only is None else only.process.pid)
-        return Begun((replica.name,), lambda: link.turn(Mode.OPEN))
+        return Begun((server.name,), lambda: link.turn(Mode.OPEN))
 
     # Several things at once --------------------------------------------------------------------------------------
 
@@ -366,8 +377,13 @@ class ReplicaFaults(Faults):
         return Begun(tuple(self._replicas.all), lambda: launch(every))
 
     def are_well(self) -> bool:
-        """Say whether nobody suffers anything, and all are in sync, perhaps soon."""
-        return not self.suffering and wait_for(lambda: self._replicas.read_in_sync() == set(self._replicas.all))
+        """Say whether nobody suffers anything, but for gateways, and all are in sync, perhaps soon."""
+        return not self._harmed and wait_for(lambda: self._replicas.read_in_sync() == set(self._replicas.all))
+
+    @property
+    def _harmed(self) -> set[str]:
+        """Who suffers something, but for gateways: replicas go on without them."""
+        return self.suffering - {gateway.name for gateway in self._replicas.gateways}
 
     # Choices -----------------------------------------------------------------------------------------------------
 

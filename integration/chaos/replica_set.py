@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import psutil
 
 from integration.chaos.broker import ChaosBroker
+from integration.chaos.cluster import GATEWAY_SETTINGS
+from integration.chaos.gateway import ChaosGateway
 from integration.chaos.links import Links
 from integration.chaos.power_cut import lose_unsynced
 from integration.chaos.step_clock import build_step_clock
@@ -158,10 +160,13 @@ class ReplicaSet:
     """All of them; a context manager. The first one begins, and all are in sync before anything happens.
 
     The one called `small` has a disk of only `small_bytes`, where it may be mounted. `clocks_s` says by how much each
-    wall clock is off from the beginning, where there is a compiler. A follower may be behind by `lag_ms`.
+    wall clock is off from the beginning, where there is a compiler. A follower may be behind by `lag_ms`. There are as
+    many gateways as `gateways` says.
     """
 
-    def __init__(self, directory: Path, clocks_s: Sequence[float], small: int, small_bytes: int, lag_ms: int) -> None:
+    def __init__(
+        self, directory: Path, clocks_s: Sequence[float], small: int, small_bytes: int, lag_ms: int, gateways: int = 0
+    ) -> None:
         self.lag_ms = lag_ms
         self._small_bytes = small_bytes
         self._stack = ExitStack()
@@ -169,6 +174,8 @@ class ReplicaSet:
         self._clocks_s = clocks_s
         self._small = small
         self._leader = ""
+        self._gateway_count = gateways
+        self.gateways: list[ChaosGateway] = []
         self.gone_back: set[str] = set()
         """Whose disks have gone back, and who may not have been put out of sync since then."""
         self.flips: dict[str, Flip] = {}
@@ -187,12 +194,10 @@ class ReplicaSet:
         self.zookeeper_data = self._directory / "zookeeper"
         self.zookeeper = self._stack.enter_context(LocalZooKeeper(data_dir=self.zookeeper_data))
         self.zk_connect = self.zookeeper.connect_string
-        host, port = self.zk_connect.rsplit(":", 1)
         self.all: dict[str, ChaosReplica] = {}
         step_clock = build_step_clock(self._directory)
         for number, (name, off_s) in enumerate(zip("abcdefg", self._clocks_s, strict=False)):
-            link = self.links.add(f"{name} to zookeeper", (host, int(port)))
-            settings = {"zk.connect": link.address, "replica.lag.time.max.ms": self.lag_ms}
+            settings = {"zk.connect": self._connect_for(name), "replica.lag.time.max.ms": self.lag_ms}
             replica = ChaosReplica(name, number, self._directory, self.links, step_clock, settings)
             self.all[name] = replica
             replica.clock.step(off_s)
@@ -208,6 +213,19 @@ class ReplicaSet:
             each.wait_ready()
         self.await_all()
         create_topic(client, TOPIC)
+        for number in range(1, self._gateway_count + 1):
+            settings = {**GATEWAY_SETTINGS, "zk.connect": self._connect_for(f"gateway-{number}")}
+            gateway = ChaosGateway(number, self._directory, settings)
+            self.gateways.append(gateway)
+            self._stack.callback(gateway.stop)
+            gateway.launch()
+        for gateway in self.gateways:
+            gateway.wait_ready()
+
+    def _connect_for(self, name: str) -> str:
+        """Return where a process finds ZooKeeper, over a link of its own."""
+        host, port = self.zk_connect.rsplit(":", 1)
+        return self.links.add(f"{name} to zookeeper", (host, int(port))).address
 
     def connect(self) -> ZkClient:
         """Connect to ZooKeeper, again if it has gone back: what was seen of it before is of no use."""
@@ -324,9 +342,9 @@ class ReplicaSet:
         """Open all links, and let everything run."""
         self.zookeeper.resume()
         self.links.open_all()
-        for each in self.all.values():
-            each.resume()
-            each.launch()
+        for server in (*self.all.values(), *self.gateways):
+            server.resume()
+            server.launch()
 
     def __exit__(self, *_: object) -> None:
         self.heal()  # or else nobody ends in order

@@ -1,8 +1,9 @@
 """Faults at random among the replicas of one broker id, and what must hold: `python -m integration.chaos.replicas`.
 
 Producers send confirmed messages and a group reads all the while, as `replica_clients` says; faults come from a seed,
-as `replica_faults` says. In the end every confirmed message is in the logs, what was read at an offset is still there,
-all replicas have the same bytes in the same segments, and no partition had two owners.
+as `replica_faults` says. With gateways, a client of today sends through them too. In the end every confirmed message is
+in the logs, what was read at an offset is still there, all replicas have the same bytes in the same segments, and no
+partition had two owners.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,10 +28,11 @@ from integration.chaos.going_back import Copies, ZooKeeperCopy
 from integration.chaos.records import Place, identify
 from integration.chaos.remade_topic import RemadeTopic
 from integration.chaos.replica_clients import Members, Producers, producer_settings
-from integration.chaos.replica_faults import LASTS_S, LINKS, WEIGHTS, ReplicaFaults
+from integration.chaos.replica_faults import GATEWAY_LINKS, GATEWAY_WEIGHTS, LASTS_S, LINKS, WEIGHTS, ReplicaFaults
 from integration.chaos.replica_set import BROKER_ID, LAGS_MS, TOPIC, ReplicaSet
+from integration.chaos.replica_today import TodayClient, find_wrong, read_back
 from integration.chaos.replica_watch import ReplicaWatch
-from integration.chaos.schedule import draw_schedule, swarm_of
+from integration.chaos.schedule import GATEWAYS, draw_schedule, swarm_of
 from kafka2011.errors import InvalidMessageError
 from kafka2011.message.message_set import decode
 from kafka2011.message.topic import parse_log_directory_name
@@ -40,7 +42,9 @@ from zk.cluster import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from integration.chaos.gateway import ChaosGateway
     from integration.chaos.records import MessageId
+    from integration.chaos.replica_set import ChaosReplica
     from integration.chaos.schedule import Fault
 
 PRODUCERS = 2
@@ -48,7 +52,7 @@ PATIENCE_S = 60.0
 SHORT_PATIENCE_S = 10.0
 YEAR_OFF_S = 400 * 86_400.0
 _SMALL_DISK_S = 600.0
-"""For so long a small disk has room for what is sent."""
+"""For so long a small disk has room for what is sent; with a client of today it has to be twice as large."""
 _COMPLAINT = "Traceback (most recent call last)"
 
 
@@ -62,13 +66,17 @@ class Account:
     epochs: int = 0
     repeated: int = 0
     answers: int = 0
+    acknowledged: int = 0
+    read_today: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         faults = ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items()))
         return (
             f"{len(self.confirmed)} confirmed, {len(self.read)} read, {self.repeated} stored again,"
-            f" {self.epochs} epochs, {self.answers} ends told; faults: {faults or 'none'};"
+            f" {self.epochs} epochs, {self.answers} ends told,"
+            f" {self.acknowledged} acknowledged by gateways, {self.read_today} read by a client of today;"
+            f" faults: {faults or 'none'};"
             f" {len(self.problems)} problems"
         )
 
@@ -115,8 +123,13 @@ def stored(segments: Mapping[str, bytes]) -> Iterator[tuple[Place, MessageId | N
             yield Place(where, message.offset, message.index_in_set), known[0] if known else None
 
 
-def settle(replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, account: Account) -> None:
-    """Compare what there is in the end with what was confirmed and read. If something is wrong already, wait less."""
+def settle(
+    replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, account: Account
+) -> dict[Place, MessageId | None]:
+    """Compare what there is in the end with what was confirmed and read, and return it.
+
+    If something is wrong already, wait less.
+    """
     patience_s = SHORT_PATIENCE_S if account.problems else PATIENCE_S
     first, *others = replicas.all.values()
 
@@ -161,6 +174,20 @@ def settle(replicas: ReplicaSet, members: Members, remade_topic: RemadeTopic, ac
         account.problems.append(
             f"{len(changed)} messages that were read are not there any more, the first at {min(changed)}"
         )
+    return found
+
+
+def settle_today(
+    client: TodayClient, replicas: ReplicaSet, found: Mapping[Place, MessageId | None], account: Account
+) -> None:
+    """Compare what a client of today was told and reads with what there is."""
+    evidence = client.evidence(found, account.confirmed)
+    account.problems += read_back(replicas, evidence)
+    account.acknowledged, account.read_today = len(evidence.told), sum(map(len, evidence.read_today.values()))
+    account.problems += find_wrong(evidence)
+    lost = evidence.told.keys() - set(found.values())
+    if lost:
+        account.problems.append(f"{len(lost)} records that gateways acknowledged are lost, among them {min(lost)}")
 
 
 def clocks_of(seed: int, count: int) -> list[float]:
@@ -169,45 +196,60 @@ def clocks_of(seed: int, count: int) -> list[float]:
     return [draw.choice((0.0, 0.0, YEAR_OFF_S, -YEAR_OFF_S)) for _ in range(count)]
 
 
-def run(directory: Path, count: int, seconds: float, seed: int, kinds: Mapping[str, float] = WEIGHTS) -> Account:
+def run(
+    directory: Path,
+    count: int,
+    seconds: float,
+    seed: int,
+    kinds: Mapping[str, float] = WEIGHTS,
+    gateways: int = 0,
+) -> Account:
     """Let faults come for so many seconds, and return the account. All that is written down stays in the directory."""
     account = Account()
-    faults = draw_schedule(seed, seconds, kinds, LINKS, LASTS_S)
+    faults = draw_schedule(seed, seconds, kinds, GATEWAY_LINKS if gateways else LINKS, LASTS_S)
     directory.mkdir(parents=True, exist_ok=True)
-    small_bytes = int(SMALL_DISK_BYTES * max(1.0, seconds / _SMALL_DISK_S))
+    small_bytes = int(SMALL_DISK_BYTES * max(1.0, seconds / _SMALL_DISK_S)) * (2 if gateways else 1)
+    clocks_s, lag_ms = clocks_of(seed, count), LAGS_MS[seed % 2]
     with (
         (directory / "events").open("w", buffering=1) as events,
-        ReplicaSet(
-            directory / "processes", clocks_of(seed, count), seed % count, small_bytes, LAGS_MS[seed % 2]
-        ) as replicas,
+        ReplicaSet(directory / "processes", clocks_s, seed % count, small_bytes, lag_ms, gateways) as replicas,
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         RemadeTopic(producer_settings(replicas.zk_connect)) as remade_topic,
         ReplicaWatch({name: each.direct_port for name, each in replicas.all.items()}) as watch,
+        ExitStack() as stack,
     ):
+        today = [stack.enter_context(TodayClient(replicas.gateways, directory / "processes"))] if gateways else []
+        senders: list[Producers | RemadeTopic | TodayClient] = [producers, remade_topic, *today]
         copies = directory / "copies"
         copies.mkdir(exist_ok=True)
         zookeeper = ZooKeeperCopy(replicas.zookeeper, replicas.zookeeper_data, copies / "zookeeper")
-        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper, remade_topic, watch, producers)
+        executor = ReplicaFaults(replicas, Copies(replicas, copies), zookeeper, remade_topic, watch, senders)
         suffer(executor, faults, seconds, account, watch, lambda text: _say(events.write, text))
         replicas.heal()
         try:
             replicas.await_all(SHORT_PATIENCE_S if account.problems or watch.problems else PATIENCE_S)
-            producers.stop()
-            remade_topic.stop()
+            for sender in senders:
+                sender.stop()
         except AssertionError as error:
             account.problems.append(str(error))
         account.confirmed = producers.confirmed.copy()
         account.problems += watch.problems
         account.answers = watch.answers
-        settle(replicas, members, remade_topic, account)
+        found = settle(replicas, members, remade_topic, account)
+        for client in today:
+            settle_today(client, replicas, found, account)
         account.problems += members.end()
-        for each in replicas.all.values():
-            said = each.output_path.read_text(errors="replace")
-            complaints = said.count(_COMPLAINT)
-            if complaints:
-                account.problems.append(f"{each.name} logged {complaints} tracebacks")
+        account.problems += _complaints(replicas)
     return account
+
+
+def _complaints(replicas: ReplicaSet) -> Iterator[str]:
+    servers: list[ChaosReplica | ChaosGateway] = [*replicas.all.values(), *replicas.gateways]
+    for server in servers:
+        complaints = server.output_path.read_text(errors="replace").count(_COMPLAINT)
+        if complaints:
+            yield f"{server.name} logged {complaints} tracebacks"
 
 
 def _say(write: Callable[[str], object], text: str) -> None:
@@ -219,13 +261,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it complains of a server that is away
-    kinds = {kind: WEIGHTS[kind] for kind in options.faults.split(",")} if options.faults else dict(WEIGHTS)
+    gateways, weights = (GATEWAYS, GATEWAY_WEIGHTS) if options.gateway else (0, WEIGHTS)
+    kinds = {kind: weights[kind] for kind in options.faults.split(",")} if options.faults else dict(weights)
     if options.swarm:
         kinds = swarm_of(options.seed, kinds)
     directory = options.directory or Path("build/chaos") / f"replicas-{options.seed}"
     clear(directory)
     with announced(options.plant) if options.plant else nullcontext():
-        account = run(directory.absolute(), options.replicas, options.minutes * 60, options.seed, kinds)
+        account = run(directory.absolute(), options.replicas, options.minutes * 60, options.seed, kinds, gateways)
     sys.stdout.write(f"seed {options.seed}, {options.replicas} replicas: {account}\n")
     for problem in account.problems:
         sys.stdout.write(f"  {problem}\n")
@@ -242,8 +285,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--replicas", type=int, choices=range(2, 8), default=3)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    parser.add_argument("--faults", default="", help=f"these kinds alone, of: {','.join(WEIGHTS)}")
+    parser.add_argument("--faults", default="", help=f"these kinds alone, of: {','.join(GATEWAY_WEIGHTS)}")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
+    parser.add_argument("--gateway", action="store_true", help="two gateways suffer too; a client of today produces")
     parser.add_argument("--plant", choices=list(replica_defects()), metavar="DEFECT", help="what all replicas do wrong")
     parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/replicas-SEED)")
     parser.add_argument("--keep", action="store_true", help="keep it also when nothing is wrong")

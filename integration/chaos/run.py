@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 from integration.chaos.cluster import Cluster
 from integration.chaos.cluster_faults import GROWING, STEADY, ClusterFaults, start_clients
 from integration.chaos.evidence import Evidence, Happened
+from integration.chaos.gateway import read_as_today
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, read_told, whole_lines
 from integration.chaos.registry_history import history_of, wall_to_lease_s
 from integration.chaos.sampler import Sampler
 from integration.chaos.schedule import to_json
 from integration.chaos.segments import logged_in
 from integration.chaos.zk_log import merge
-from integration.gateway.today import read_partition
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import InvalidMessageError
 from kafka2011.wire.protocol import EARLIEST
 from zk.clock import SYSTEM_CLOCK
-from zk.connecting import connect
-from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +68,8 @@ def run_schedule(
         _read_producers(cluster, evidence)
         say("all is sent; reading the logs back")
         _read_logs(cluster, evidence)
-        evidence.troubles += _read_as_today(cluster, evidence)
+        if cluster.gateways:
+            evidence.troubles += read_as_today(cluster.zk_connect, cluster.gateways, cluster.topics(), evidence)
         say("waiting for the groups")
         _await_groups(cluster, evidence)
         sampler.take()
@@ -205,23 +204,6 @@ def _read_logs(cluster: Cluster, evidence: Evidence) -> None:
                     served.setdefault(logged.place, logged._replace(gone="retention"))
             evidence.starts.setdefault(segment.where, set()).add(segment.offset)
         evidence.logged += (served[place] for place in sorted(served))
-
-
-def _read_as_today(cluster: Cluster, evidence: Evidence) -> Iterator[str]:
-    """Read what gateways serve; yield what could not be read."""
-    if not cluster.gateways:
-        return
-    with connect(cluster.zk_connect, connection_timeout_ms=30_000) as client:
-        lists = GatewayRegistry(client).lists(cluster.topics())
-    for topic, known in lists.items():
-        for number, where in enumerate(known.partitions if known is not None else ()):
-            try:
-                read = read_partition(cluster.bootstrap_servers, topic, number)
-            except TimeoutError as error:
-                yield str(error)
-                continue
-            found = [(offset, identify(value)) for offset, value in read]
-            evidence.read_today[topic, number, where] = [(offset, each[0] if each else None) for offset, each in found]
 
 
 def _read_log(

@@ -55,13 +55,14 @@ WEIGHTS: Mapping[str, float] = {
 }
 """How often each kind is drawn, relative to the others."""
 
+FAULTS_OF_GATEWAYS: Mapping[str, float] = {"kill gateway": 6, "pause gateway": 3}
+GATEWAY_LINK = "gateway-zookeeper"
 GATEWAY_WEIGHTS: Mapping[str, float] = {
     **{kind: weight for kind, weight in WEIGHTS.items() if kind != "bit flip"},
-    "kill gateway": 6,
-    "pause gateway": 3,
+    **FAULTS_OF_GATEWAYS,
 }
 """With gateways. A client of today does not get past a message that a flipped bit has damaged."""
-GATEWAY_LINKS = (*LINKS, "gateway-zookeeper")
+GATEWAY_LINKS = (*LINKS, GATEWAY_LINK)
 GATEWAYS = 2
 
 LASTS_S: Mapping[str, tuple[float, float]] = {

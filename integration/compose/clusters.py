@@ -98,7 +98,7 @@ class ComposeCluster:
         self._environ = self._resources.enter_context(pytest.MonkeyPatch.context())
         self.host = host_address()
         ports: list[int] = []
-        while len(ports) < 17:
+        while len(ports) < 18:
             port = free_port(self.host)
             if port not in ports:
                 ports.append(port)
@@ -118,7 +118,9 @@ class ComposeCluster:
         self._environ.setenv("SECURE_BROKER_2_PORT", str(ports[12]))
         self.ui_port = ports[13]
         self._environ.setenv("UI_PORT", str(self.ui_port))
-        for name, port in zip("ABC", ports[14:], strict=True):
+        self.gateway_port = ports[14]
+        self._environ.setenv("GATEWAY_PORT", str(self.gateway_port))
+        for name, port in zip("ABC", ports[15:], strict=True):
             self._environ.setenv(f"REPLICATED_{name}_PORT", str(port))
         self._environ.setenv("COMPOSE_PROJECT_NAME", self._project)
         self._environ.setenv("HOST_ADDRESS", self.host)
@@ -183,6 +185,15 @@ class ComposeCluster:
     def end_ui(self) -> None:
         """Take away what `add_ui` started."""
         self._run_compose("--profile", "ui", "rm", "--stop", "--force", "ui")
+
+    def add_gateway(self) -> None:
+        """Start what the profile `gateway` adds, and wait until it is healthy."""
+        self._run_compose("--profile", "gateway", "up", "-d", "--no-build", "gateway")
+        self._await_health()
+
+    def end_gateway(self) -> None:
+        """Take away what `add_gateway` started, but for its volume."""
+        self._run_compose("--profile", "gateway", "rm", "--stop", "--force", "gateway")
 
     def add_balancer(self) -> None:
         """Start the load balancer before the first three brokers."""
@@ -274,7 +285,7 @@ class ComposeCluster:
         return text
 
     def _down(self, *options: str) -> None:
-        names = ("balancer", "demo", "grow", "pipeline", "replicated", "secure", "tools", "ui")
+        names = ("balancer", "demo", "gateway", "grow", "pipeline", "replicated", "secure", "tools", "ui")
         profiles = [word for name in names for word in ("--profile", name)]
         self._run_compose(*profiles, "down", *options)
 

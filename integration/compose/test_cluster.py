@@ -8,9 +8,11 @@ import urllib.request
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import confluent_kafka
 import pytest
 
 from integration.compose.clusters import run_here
+from integration.gateway.today import idempotent_producer
 from kafka2011 import ConsumerConnector, Producer
 from tests.support.waiting import eventually
 from zk.four_letters import mode_of
@@ -178,6 +180,34 @@ def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
             assert any({broker["id"] for broker in each} >= set(cluster.broker_ids) for each in pictures)
     finally:
         cluster.end_ui()
+
+
+def test_clients_of_today_use_the_gateway(cluster: ComposeCluster) -> None:
+    """Those on the host and 0.7's beside the brokers read what either has sent."""
+    cluster.add_gateway()
+    try:
+        servers = f"{cluster.host}:{cluster.gateway_port}"
+        sent = [f"{number}" for number in range(30)]
+        producer = idempotent_producer(servers)
+        for text in sent:
+            producer.produce("gated", text, key=text)
+        assert producer.flush(60) == 0
+        assert sorted(consume_inside(cluster, "gated", len(sent), "inside"), key=int) == sent
+        cluster.run(["produce", "gated"], b"2011\n")
+        settings = {"bootstrap.servers": servers, "group.id": "outside", "auto.offset.reset": "earliest"}
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.subscribe(["gated"])
+        read: list[str] = []
+
+        def has_all() -> bool:
+            read.extend((message.value() or b"").decode() for message in consumer.consume(100, 0.5))
+            return len(read) > len(sent)
+
+        eventually(has_all, what="what either has sent")
+        consumer.close()
+        assert sorted(read, key=int) == [*sent, "2011"]
+    finally:
+        cluster.end_gateway()
 
 
 def test_the_secure_cluster_is_met_with_a_certificate_only(cluster: ComposeCluster, tmp_path: Path) -> None:

@@ -22,4 +22,4 @@ def notify_ready() -> None:
             notifying.connect(address)
             notifying.sendall(b"READY=1")
     except OSError as error:
-        logger.warning("%s=%s could not be told that the broker is ready: %s", _SOCKET, path, error)
+        logger.warning("%s=%s could not be told that the server is ready: %s", _SOCKET, path, error)

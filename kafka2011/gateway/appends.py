@@ -44,6 +44,8 @@ _REFUSALS = {
     SequenceAnswer.DUPLICATE: ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
     SequenceAnswer.FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
+GAP_S = 30.0
+"""For how long a batch may be missing before others of its producer: it was refused, or waits at another appender."""
 SETTLE_S = 2.0
 """How long the end of a log may take to become known again before sets of unknown fate are sent again."""
 
@@ -143,6 +145,7 @@ class Appender:
         self._awaited: dict[bytes, Append] = {}
         self._moved = Event()  # something has come, or was found
         self._has_failed = False  # the connection on which something was sent
+        self._gaps: dict[int, float] = {}  # since when batches are missing, by the producer
         self._is_running = False
         log.on_pieces = self._note
 
@@ -230,11 +233,12 @@ class Appender:
             return False
         if append.needs_number and not self._log.is_current:
             # Its sequence may be in what has not been read yet; and what cannot be found would be sent again and again.
-            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
+            append.finish(ErrorCode.LEADER_NOT_AVAILABLE if self._holds() else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return False
         if append.batch is not None and not self._is_new(append, states.check(append.batch), append.batch):
             return False
         if append.batch is not None:
+            self._gaps.pop(append.batch.producer_id, None)
             states.begin(append.batch)
             append.is_in_flight = True
         for _, origin in append.sets:
@@ -252,6 +256,8 @@ class Appender:
                 append.finish(first.error, first.first_number)
         elif verdict.answer is SequenceAnswer.REPEAT:
             append.finish(first_number=verdict.first_number)
+        elif verdict.answer is SequenceAnswer.OUT_OF_ORDER and self._may_close(batch):
+            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
         elif verdict.answer is not SequenceAnswer.APPEND:
             append.finish(_REFUSALS[verdict.answer])
         elif verdict.stored:  # a crash has cut the rest: its numbers will not adjoin
@@ -263,6 +269,16 @@ class Appender:
             if stored:
                 append.finish(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return not append.done.is_set() and verdict.answer is SequenceAnswer.APPEND
+
+    def _may_close(self, batch: Origin) -> bool:
+        """Say whether the batches that are missing before this one may still come.
+
+        When a broker has moved, those that were under way are answered late, and come again behind others. A client
+        that is told of a gap takes a new epoch and sends all of them again, also what is stored.
+        """
+        now_s = time.monotonic()
+        self._gaps = {producer: since_s for producer, since_s in self._gaps.items() if now_s - since_s < 2 * GAP_S}
+        return now_s - self._gaps.setdefault(batch.producer_id, now_s) < GAP_S
 
     def _may_go_on(self) -> bool:
         """Say whether what is under way may be sent and waited for; answer all of it if not."""
@@ -327,7 +343,7 @@ class Appender:
     def _settle(self) -> None:
         """Let the end of the log be read: what is there is not sent again, and what comes will be found."""
         deadline_s = time.monotonic() + SETTLE_S
-        while not self._log.is_current and time.monotonic() < deadline_s:
+        while not self._log.is_current and self._holds() and time.monotonic() < deadline_s:
             self._tail.want(self._log)
             self._log.changes.wait(RETRY_S)
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.chaos.account import repeats, today
+from integration.chaos.account import order, repeats, today
 from integration.chaos.account.summary import account_of
-from integration.chaos.records import MessageId, read_told, sent_line, told_line
+from integration.chaos.records import MessageId, Place, outcome_line, read_told, sent_line, told_line
+from integration.chaos.replica_today import TodayClient, find_wrong
 from tests.support.chaos_evidence import WHERE, good_evidence, happened, logged, message, sent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from integration.chaos.evidence import Evidence
 
 PRODUCER = "today.1"
@@ -112,3 +115,33 @@ def test_what_a_producer_was_told_is_read_back() -> None:
     assert told == {MessageId(PRODUCER, 0): ("chaos-1", 3, 17)}
     assert MessageId(PRODUCER, 0).is_of_today
     assert not MessageId("keyed.1", 0).is_of_today
+
+
+def test_with_replicas_each_rule_is_named_once() -> None:
+    evidence = evidence_of_today()
+    assert list(find_wrong(evidence)) == []
+    evidence.read_today[KEY] += [(4, message(1, PRODUCER)), (5, message(1, PRODUCER))]
+    evidence.logged[2:] = reversed(evidence.logged[2:])
+    texts = list(find_wrong(evidence))
+    assert [text.split(": ")[0] for text in texts] == [
+        f"4 times {today.MISPLACED}",
+        f"2 times {today.DISORDER}",
+        f"1 times {order.BY_KEY}",
+    ]
+
+
+def test_what_a_client_of_today_wrote_down_is_accounted_for(tmp_path: Path) -> None:
+    """With what was confirmed to producers of 0.7, and what the logs have."""
+    client = TodayClient([], tmp_path)
+    mine, other = MessageId(PRODUCER, 0), MessageId("p0", 0)
+    lines = [sent_line(1.0, 0, "chaos-1", "k1", ""), told_line(2.0, 0, 3, 17), outcome_line(2.0, 0, "confirmed", 1)]
+    (tmp_path / f"{PRODUCER}.notes").write_bytes(b"".join(lines))
+    stored = {Place(WHERE, 70, 0): mine, Place(WHERE, 9, 1): other, Place(WHERE, 9, 0): None}
+    evidence = client.evidence(stored, [other])
+    assert {each.message for each in evidence.confirmed()} == {mine, other}
+    assert [(each.place.offset, each.message, each.key) for each in evidence.logged] == [
+        (9, None, "-"),
+        (9, other, "-"),
+        (70, mine, "k1"),
+    ]
+    assert evidence.told == {mine: ("chaos-1", 3, 17)}

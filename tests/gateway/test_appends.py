@@ -181,7 +181,41 @@ def test_a_repeat_of_an_idempotent_producer_is_answered_with_the_first_number(pa
 
     assert partition.sent(b"a", b"b", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
     assert len(partition.broker.appends) == appends
+
+
+def test_a_batch_whose_predecessor_may_still_come_is_to_be_sent_again(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told of a gap, a client would send everything again in a new epoch, also what is stored."""
+    assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    for sequence in (2, 3, 2):
+        assert partition.sent(b"late", producer=(9, 0, sequence)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
+    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NONE, 2)
+    assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    monkeypatch.setattr(appends, "GAP_S", 0.0)
     assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert list(partition.values().values()) == [b"a", b"b", b"c"]
+
+
+def test_each_gap_of_a_producer_has_its_time(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appends, "GAP_S", 0.2)
+    assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
+    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    eventually(lambda: partition.sent(b"c", producer=(9, 0, 2))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
+    assert partition.sent(b"d", producer=(9, 0, 3)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+def test_appends_end_at_once_when_the_claim_is_lost(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not only once the end of the log might be known: the client's next batches come to another appender."""
+    monkeypatch.setattr(appends, "SETTLE_S", 10 * DEADLINE_S)
+    partition.tail.stop()
+    append = partition.send(b"one", producer=(9, 0, 0))
+    gevent.sleep(0)
+    partition.is_claimed = False
+    partition.log.wake()
+    assert told(append) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_batches_that_are_sent_before_the_first_is_answered_keep_their_order(partition: Partition) -> None:
@@ -209,9 +243,10 @@ def test_of_a_batch_that_was_cut_in_two_only_the_rest_is_appended(partition: Par
 
 
 def test_without_a_claim_nothing_is_sent(partition: Partition) -> None:
+    assert partition.sent(b"one") == (ErrorCode.NONE, 0)
     partition.is_claimed = False
-    assert partition.sent(b"one") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-    assert partition.broker.appends == []
+    assert partition.sent(b"two") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert len(partition.broker.appends) == 1
 
 
 def test_a_log_that_was_replaced_goes_on_above_all_numbers(partition: Partition) -> None:
