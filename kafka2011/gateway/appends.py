@@ -20,7 +20,7 @@ from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.numbering.producers import SequenceAnswer
 from kafka2011.gateway.numbering.senders import MOST_MARKS
 from kafka2011.gateway.protocol.errors import ErrorCode
-from kafka2011.wire.protocol import produce_frame, topic_field
+from kafka2011.wire.protocol import produce_frame, produce_head, topic_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,17 +83,17 @@ class Append:
     @property
     def size(self) -> int:
         """How many bytes its sets have."""
-        return sum(len(data) for data, _ in self.sets)
+        return sum([len(data) for data, _ in self.sets])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it will not be found, as plain sets have no marks; the broker has to confirm it."""
+        return bool(self.sets) and self.sets[0][1] is None
 
     @property
     def needs_number(self) -> bool:
         """Whether it must be found in the log."""
-        return self.batch is not None or (self.is_acknowledged and all(origin is not None for _, origin in self.sets))
-
-    @property
-    def needs_confirmation(self) -> bool:
-        """Whether the broker has to confirm it, as it will not be found: plain sets have no marks."""
-        return self.is_acknowledged and any(origin is None for _, origin in self.sets)
+        return self.batch is not None or (self.is_acknowledged and not self.is_plain)
 
     @property
     def missing(self) -> list[tuple[bytes, Origin | None]]:
@@ -167,7 +167,7 @@ class Appender:
     def _pass(self) -> None:
         """Append what waits; what was begun and was not found is sent again."""
         try:
-            if any(append.needs_number for append in (*self._begun, *self._waiting)):
+            if not self._log.is_current and any(append.needs_number for append in (*self._begun, *self._waiting)):
                 self._settle()
             self._stream()
             self._has_failed = False
@@ -202,13 +202,15 @@ class Appender:
                 self._tail.want(self._log)
                 if not self._moved.wait(RETRY_S):
                     link.confirm()  # which fails if the broker has crashed, or has refused something
-                if self._log.is_current:
+                self._end_done()
+                if self._waiting and self._log.is_current:
                     unsent += self._begin_waiting()
+                if not self._begun:
+                    return
 
     def _begin_waiting(self) -> list[Append]:
         """Begin with those that wait and may be under way with the others; return those that have to be sent."""
-        self._end_done()
-        size, sets = sum(each.size for each in self._begun), sum(len(each.sets) for each in self._begun)
+        size, sets = sum([each.size for each in self._begun]), sum([len(each.sets) for each in self._begun])
         unsent: list[Append] = []
         while self._waiting:
             append = self._waiting[0]
@@ -298,11 +300,11 @@ class Appender:
         self._end_done()
 
     def _send(self, link: BrokerLink, appends: list[Append]) -> None:
-        frames = [self._frame(append) for append in appends]
-        if any(append.needs_confirmation for append in appends):
-            link.confirm(*frames)
+        parts = [part for append in appends for part in self._frame(append)]
+        if any(append.is_acknowledged and append.is_plain for append in appends):
+            link.confirm(*parts)
         else:
-            link.send(*frames)
+            link.send(*parts)
         self._finish_sent(appends)
 
     def _send_alone(self, link: BrokerLink, appends: list[Append]) -> None:
@@ -313,9 +315,9 @@ class Appender:
         """
         for append in appends:
             link.confirm(produce_frame(self._topic, self._log.where.partition, b""))
-            connections, frame = self._tail.connections, self._frame(append)
+            connections = self._tail.connections
             try:
-                link.confirm(frame)
+                link.confirm(*self._frame(append))
             except BrokerConnectionError:
                 if append.refused_on == self._tail.connections:
                     self._refuse(append)
@@ -329,15 +331,16 @@ class Appender:
         logger.warning("%s: %s", self._log.where, append.text)
         append.finish(ErrorCode.MESSAGE_TOO_LARGE)
 
-    def _frame(self, append: Append) -> bytes:
+    def _frame(self, append: Append) -> list[bytes]:
         append.is_sent = True
-        return produce_frame(self._topic, self._log.where.partition, b"".join(data for data, _ in append.missing))
+        sets = [data for data, _ in append.missing]
+        return [produce_head(self._topic, self._log.where.partition, sum(map(len, sets))), *sets]
 
     @staticmethod
     def _finish_sent(appends: list[Append]) -> None:
         """Answer those that will not be found: nobody waits for them, or they have no marks."""
         for append in appends:
-            if not append.is_acknowledged or any(origin is None for _, origin in append.sets):
+            if not append.is_acknowledged or append.is_plain:
                 append.finish()
 
     def _settle(self) -> None:
@@ -358,7 +361,7 @@ class Appender:
                 number = self._log.index().producers.stored_at(piece.origin)
             append.numbers[piece.origin.mark] = number
             append.is_repeated |= is_repeat
-            if not append.missing:
+            if len(append.numbers) == len(append.sets):
                 self._finish_found(append)
 
     def _finish_found(self, append: Append) -> None:
@@ -373,6 +376,8 @@ class Appender:
 
     def _end_done(self) -> None:
         """End those that are answered."""
+        if not self._begun:
+            return
         done = [append for append in self._begun if append.done.is_set()]
         if not done:
             return

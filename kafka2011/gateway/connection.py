@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     Answers = Queue[tuple[Answer, "_Held | int"] | None]
 
+WAITED_S = 0.0001
+"""Receiving takes longer than this only where it has to wait, and then others have run."""
 UNDER_WAY = 250
 """How many requests of a client may be under way. Idempotent producers send five at most, others as many as they like;
 all that come while the disk is written share the next write."""
@@ -59,7 +62,8 @@ class _Serving:
                     if self.quota is not None and is_produce(frame):
                         self.quota.produce(len(frame))
                     answers.put((begin(*served, frame), held))
-                    self.claim.resize(self._small.hold(reader.buffered_bytes))
+                    if reader.buffered_bytes:
+                        self.claim.resize(self._small.hold(reader.buffered_bytes))
                     self.pause()
                 self._keep(reader.buffered_bytes)
             if self._unread_bytes is not None and account.failure is None:  # the gateway stops
@@ -74,6 +78,13 @@ class _Serving:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    def _receive(self: Any, most_bytes: int) -> bytes:
+        began_s = time.monotonic()
+        data: bytes = super()._receive(most_bytes)  # type: ignore[misc]
+        if time.monotonic() - began_s > WAITED_S:
+            self._turn.end()
+        return data
 
     def new_small_claim(self: Any) -> SmallClaim:
         """Return another claim on what connections may hold beside `queued.max.bytes`."""
@@ -103,6 +114,8 @@ class _Held:
 
     def resize(self, size: int) -> None:
         """Hold `size` bytes from now on; waits while the gateway's memory is exhausted. Raises MemoryRefusedError."""
+        if size == self.size:
+            return
         self.size = size
         self._claim.resize(self._small.hold(size))
 

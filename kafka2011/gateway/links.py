@@ -6,7 +6,6 @@ import struct
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import gevent
 from gevent import socket
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
@@ -44,7 +43,7 @@ BARRIER = encode_request(MultiFetchRequest(()))
 class BrokerLink:
     """One connection to a broker; its requests are answered in order. Raises BrokerConnectionError, and is closed then.
 
-    An answer that takes longer than `timeout_s` is such an error, beside what the request itself may wait.
+    If nothing goes on for `timeout_s`, beside what the request itself may wait, that is such an error.
     """
 
     def __init__(self, broker: Broker, timeout_s: float) -> None:
@@ -58,30 +57,28 @@ class BrokerLink:
         """Whether it is connected, as far as anybody has noticed."""
         return self._socket is not None
 
-    def send(self, *frames: bytes) -> None:
-        """Send requests, after connecting where that is needed."""
-        with self._failing_within(self._timeout_s):
+    def send(self, *parts: bytes) -> None:
+        """Send requests, in parts, after connecting where that is needed."""
+        try:
             if self._socket is None:
                 self._socket = self._connected()
-            self._socket.sendall(b"".join(frames))
+            self._socket.settimeout(self._timeout_s)
+            self._socket.sendall(b"".join(parts))
+        except BaseException as error:
+            self._fail(error)
+            raise
 
     def receive(self, wait_s: float = 0) -> bytes:
         """Return the next answer without its size field."""
-        with self._failing_within(self._timeout_s + wait_s):
-            if self._socket is None:
-                raise OSError("the connection was closed")
-            self._receive(_SIZE.size)
-            (size,) = _SIZE.unpack_from(self._received)
-            if not 0 < size <= MAX_RESPONSE_BYTES:
-                raise OSError(f"it claims an answer of {size} bytes")
-            end = _SIZE.size + size
-            self._receive(end)
-            answer, self._received = self._received[_SIZE.size : end], self._received[end:]
-            return answer
+        try:
+            return self._next_answer(self._timeout_s + wait_s)
+        except BaseException as error:
+            self._fail(error)
+            raise
 
-    def confirm(self, *frames: bytes) -> None:
-        """Send produces, and wait until the broker has appended them all."""
-        self.send(*frames, BARRIER)
+    def confirm(self, *parts: bytes) -> None:
+        """Send produces, in parts, and wait until the broker has appended them all."""
+        self.send(*parts, BARRIER)
         self.receive()
 
     def fetch(self, where: TopicPartition, position: int, max_bytes: int) -> bytes:
@@ -112,7 +109,6 @@ class BrokerLink:
     def _connected(self) -> Any:
         opened = socket.create_connection((self.broker.host, self.broker.port), CONNECT_TIMEOUT_S)
         try:
-            opened.settimeout(None)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self.broker.security:
@@ -123,6 +119,19 @@ class BrokerLink:
             opened.close()
             raise
         return opened
+
+    def _next_answer(self, timeout_s: float) -> bytes:
+        if self._socket is None:
+            raise OSError("the connection was closed")
+        self._socket.settimeout(timeout_s)
+        self._receive(_SIZE.size)
+        (size,) = _SIZE.unpack_from(self._received)
+        if not 0 < size <= MAX_RESPONSE_BYTES:
+            raise OSError(f"it claims an answer of {size} bytes")
+        end = _SIZE.size + size
+        self._receive(end)
+        answer, self._received = self._received[_SIZE.size : end], self._received[end:]
+        return answer
 
     def _receive(self, size: int) -> None:
         """Have at least `size` bytes that were received and not taken."""
@@ -136,21 +145,12 @@ class BrokerLink:
             missing -= len(part)
         self._received = b"".join(parts)
 
-    @contextmanager
-    def _failing_within(self, timeout_s: float) -> Iterator[None]:
-        timeout = gevent.Timeout(timeout_s)
-        try:
-            with timeout:
-                yield
-        except (OSError, ZkError, gevent.Timeout) as error:
-            if isinstance(error, gevent.Timeout) and error is not timeout:
-                raise
-            self.close()
-            why = f"no answer within {timeout_s:g} s" if error is timeout else str(error)
+    def _fail(self, error: BaseException) -> None:
+        """Close the connection: the rest of an answer must not be taken for the next one."""
+        self.close()
+        if isinstance(error, OSError | ZkError):
+            why = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
             raise BrokerConnectionError(f"broker {self.broker.id} at {self.broker.address}: {why}") from error
-        except BaseException:  # cut off in the middle: the rest of an answer must not be taken for the next one
-            self.close()
-            raise
 
 
 class BrokerLinks:

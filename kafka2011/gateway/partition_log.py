@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import gevent
 from gevent.event import Event
-from gevent.lock import RLock
+from gevent.lock import Semaphore
 
 from kafka2011.errors import KafkaError, LogError, OffsetOutOfRangeError
 from kafka2011.gateway.recent_bytes import NumberedBytes, RecentBytes
@@ -69,7 +69,8 @@ class PartitionLog:
         self._links = links
         self._new_index = new_index
         self._max_message_bytes = max_message_bytes
-        self._lock = RLock()
+        self._lock = Semaphore()
+        self._is_changing = False  # the index, by who has the lock
         self._index: PartitionIndex | None = None
         self._recent = RecentBytes()
         self._encoded: tuple[int, int, bytes] = (-1, 0, b"")  # what was read last of the recent bytes: many ask for it
@@ -111,15 +112,22 @@ class PartitionLog:
 
     def index(self) -> PartitionIndex:
         """Return the index, opened. Raises BrokerConnectionError, ZkError and LogError."""
+        known = self._index
+        if known is not None and not self._is_changing and known.generation == self._generation:
+            return known
         with self._lock:
-            if self._index is None:
-                index = self._new_index(self)
-                index.open()
-                self._index = index
-            if self._index.generation != self._generation:  # it is another log: nothing that was read counts
-                self._generation = self._index.generation
-                self._forget()
-            return self._index
+            return self._opened()
+
+    def _opened(self) -> PartitionIndex:
+        """Return the index to who has the lock."""
+        if self._index is None:
+            index = self._new_index(self)
+            index.open()
+            self._index = index
+        if self._index.generation != self._generation:  # it is another log: nothing that was read counts
+            self._generation = self._index.generation
+            self._forget()
+        return self._index
 
     @property
     def known_index(self) -> PartitionIndex | None:
@@ -153,11 +161,15 @@ class PartitionLog:
         """
         with self._lock:
             try:
-                yield self.index()
+                index = self._opened()
+                self._is_changing = True
+                yield index
             except LogError:
                 self._index = None
                 self._forget()
                 raise
+            finally:
+                self._is_changing = False
 
     def take(self, position: int, data: bytes) -> None:
         """Give numbers to what was fetched at the end of what is indexed, and wake those who wait for it.
@@ -171,7 +183,7 @@ class PartitionLog:
             if not numbered and index.generation == self._generation:
                 data = self.read(position, self._needed_bytes(data))
                 numbered = index.take(data)
-            self.index()  # which notes that the log is another one
+            self._opened()  # which notes that the log is another one
             if not numbered:
                 return
             self._encoded = -1, 0, b""
@@ -248,11 +260,26 @@ class PartitionLog:
         chunk = self._recent.holding(number)
         if chunk is None:
             chunk = self.chunk_of(number, max_bytes)
-            return b"" if chunk is None else self._encode(chunk, number, max_bytes)
+            return b"" if chunk is None else self._encode(chunk, number, max_bytes)[0]
         known_number, known_max_bytes, batches = self._encoded
         if (number, max_bytes) != (known_number, known_max_bytes):
-            batches = self._encode(chunk, number, max_bytes)
+            batches = self._encode_recent(chunk, number, max_bytes)
             self._encoded = number, max_bytes, batches
+        return batches
+
+    def _encode_recent(self, chunk: NumberedBytes, number: int, max_bytes: int) -> bytes:
+        """Return batches from a number on, also of the chunks that follow: each may be a single message."""
+        batches, reached = self._encode(chunk, number, max_bytes)
+        while reached == chunk.end_number and len(batches) < max_bytes:
+            following = self._recent.holding(reached)
+            if following is None:
+                break
+            chunk = following
+            try:
+                more, reached = self._encode(chunk, reached, max_bytes - len(batches))
+            except (CorruptLogError, InvalidRecordsError):
+                break
+            batches += more
         return batches
 
     def chunk_of(self, number: int, max_bytes: int) -> NumberedBytes | None:
@@ -304,7 +331,8 @@ class PartitionLog:
             raise CorruptLogError(f"{self.where}: a message claims {size} bytes")
         return int(size)
 
-    def _encode(self, chunk: NumberedBytes, number: int, max_bytes: int) -> bytes:
+    def _encode(self, chunk: NumberedBytes, number: int, max_bytes: int) -> tuple[bytes, int]:
+        """Return the batches of a chunk from a number on, and the number where a reader goes on; -1 within a piece."""
         batches: list[bytes] = []
         size = 0
         next_number, next_position = chunk.end_number, chunk.end
@@ -332,7 +360,7 @@ class PartitionLog:
             self._hints.move_to_end(next_number)
         if len(self._hints) > HINTS:
             self._hints.popitem(last=False)
-        return b"".join(batches)
+        return b"".join(batches), next_number
 
     def _batch(
         self, chunk: NumberedBytes, piece: Piece, first_number: int, number: int, max_bytes: int, is_repeat: bool

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafka2011.gateway.numbering.boundaries import Numbered
 
 RECENT_BYTES = 1024 * 1024
 """How much of the end of a log is kept."""
+_FIRST_NUMBER = attrgetter("first_number")
 
 
-class NumberedBytes(NamedTuple):
-    """What one fetch has given: bytes from a position on, and their pieces with numbers, one at least."""
+class NumberedBytes:
+    """What one fetch has given: bytes from a position on, and their pieces with numbers, one at least.
 
-    position: int
-    data: bytes
-    pieces: list[Numbered]
+    `end` is the position behind the last piece: bytes behind that are no whole message. `end_number` is the number
+    after its last message.
+    """
 
-    @property
-    def end(self) -> int:
-        """The position behind its last piece; bytes behind that are no whole message."""
-        return self.pieces[-1].piece.end
+    __slots__ = ("data", "end", "end_number", "first_number", "pieces", "position")
 
-    @property
-    def end_number(self) -> int:
-        """The number after its last message."""
-        last = self.pieces[-1]
-        return last.first_number + last.piece.numbers
+    def __init__(self, position: int, data: bytes, pieces: list[Numbered]) -> None:
+        self.position = position
+        self.data = data
+        self.pieces = pieces
+        self.first_number = pieces[0].first_number
+        self.end, self.end_number = pieces[-1].end
 
 
 class RecentBytes:
@@ -52,10 +53,13 @@ class RecentBytes:
 
     def holding(self, number: int) -> NumberedBytes | None:
         """Return the chunk with a number; None if it is not kept."""
-        for chunk in self._chunks:
-            if chunk.pieces[0].first_number <= number < chunk.end_number:
-                return chunk
-        return None
+        newest = self._chunks[-1] if self._chunks else None
+        if newest is None or number >= newest.first_number:  # as nearly all ask
+            chunk = newest
+        else:
+            index = bisect_right(self._chunks, number, key=_FIRST_NUMBER) - 1
+            chunk = self._chunks[index] if index >= 0 else None
+        return chunk if chunk is not None and number < chunk.end_number else None
 
     def range(self, position: int, size: int) -> bytes | None:
         """Return a range of the log, if all of it is kept in one chunk."""

@@ -138,6 +138,18 @@ def test_the_number_is_that_of_the_first_record_behind_what_others_have_appended
     assert partition.values() == {0: b"2011", 1: b"again", 2: b"one", 3: b"two", 4: b"three"}
 
 
+def test_one_answer_has_what_came_one_by_one(partition: Partition) -> None:
+    for value in (b"one", b"two", b"three"):
+        partition.sent(value)
+
+    def read(number: int, max_bytes: int) -> list[int]:
+        return [read_batch(data).base_offset for data in batches_in(partition.log.records(number, max_bytes))]
+
+    assert [read(number, 1 << 20) for number in range(4)] == [[0, 1, 2], [1, 2], [2], []]
+    assert read(1, 1) == [1]
+    assert read(0, len(partition.log.records(2, 1)) + 1) == [0, 1]
+
+
 def test_what_is_not_readable_is_not_acknowledged(partition: Partition) -> None:
     partition.broker.is_flushing = False
     append = partition.send(b"one")

@@ -11,6 +11,7 @@ from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.wire.protocol import (
     EARLIEST,
     FetchRequest,
+    FrameReader,
     MultiFetchRequest,
     ProduceRequest,
     decode_request,
@@ -106,13 +107,15 @@ class LinkInMemory:
     def close(self) -> None:
         self.is_open = False
 
-    def send(self, *frames: bytes) -> None:
+    def send(self, *parts: bytes) -> None:
         self.is_open = True
         if self not in self._memory.links:
             self._memory.links.append(self)
-        for frame in frames:
+        frames = FrameReader()
+        frames.receive_data(b"".join(parts))
+        while (frame := frames.next_frame()) is not None:
             self._check()
-            request = decode_request(frame[4:])
+            request = decode_request(frame)
             if isinstance(request, ProduceRequest) and len(request.messages) > self._memory.max_bytes:
                 self._has_dropped = True
             elif isinstance(request, ProduceRequest) and request.messages:
@@ -135,8 +138,8 @@ class LinkInMemory:
         body = b"".join(encode_response_header(error, len(data)) + data for error, data in answers)
         return b"\0\0" + body
 
-    def confirm(self, *frames: bytes) -> None:
-        self.send(*frames)
+    def confirm(self, *parts: bytes) -> None:
+        self.send(*parts)
         self._has_failed |= self._has_dropped
         self._has_dropped = False
         self._check()

@@ -129,7 +129,9 @@ class DiskThreads(Disk):
             return
         if len(alone) >= FILES_FOR_ALL and self._file_system is not None:
             alone = self._fsync_together(self._file_system, alone)
-        if not alone:
+        if len(alone) < 2:
+            if alone:
+                self._fsync_each(alone)
             return
         size = min(FILES_AT_ONCE, -(-len(alone) // FLUSHES_AT_ONCE))
         pool = Pool(FLUSHES_AT_ONCE)

@@ -286,6 +286,8 @@ class PartitionIndex:
         A replica may repair the bytes, and then they hold fewer messages: what lies behind them must not move.
         """
         damaged = [each for each in numbered if each.piece.kind is Kind.DAMAGED]
+        if not damaged:
+            return
         places = {place for each in damaged for place in (Boundary(each.piece.start, each.first_number), each.end)}
         if self._end in places:
             self._entries.add(self._end)

@@ -55,6 +55,8 @@ class Api(IntEnum):
     DESCRIBE_CLUSTER = 60
     PLACES = 20_110
 
+    __hash__ = int.__hash__  # Enum's own is written in Python, and every request is looked up by it
+
 
 class MessageField(NamedTuple):
     """A field of a struct. `kind` is a type without `[]` and `?`, or "" for structs, which have `fields`."""

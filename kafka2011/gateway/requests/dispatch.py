@@ -83,6 +83,9 @@ _API_KEYS = [
 ]
 
 
+_COUNTED = {api: f"requests_{api.name.lower()}" for api in OFFERED}
+
+
 def is_produce(frame: AnyBytes) -> bool:
     """Say whether a frame holds a Produce request."""
     return bytes(frame[:2]) == b"\0\0"
@@ -102,7 +105,7 @@ def begin(gateway: Gateway, caller: Caller, frame: AnyBytes) -> Answer:
         correlation_id = error.correlation_id
         return lambda _: write_response(Api.API_VERSIONS, 0, correlation_id, body)
     caller.client_id, caller.version = request.client_id or "", request.version
-    gateway.counts[f"requests_{request.api.name.lower()}"] += 1
+    gateway.counts[_COUNTED[request.api]] += 1
     if request.api is Api.PRODUCE:
         finish = producing.begin_produce(gateway, caller, request.body)
 
