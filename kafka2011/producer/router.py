@@ -94,6 +94,11 @@ class Router:
 
     def next(self, topic: str) -> TopicPartition:
         """Return the partition whose turn it is, at a broker that can be reached if any can. Raises as `by_key`."""
+        turns = self.turns.get(topic)
+        if turns is not None and not self._down_until_s and turns.choices is self.info.choices(topic):
+            candidate = turns.next()  # most often nothing has changed
+            if self.info.broker(candidate.broker_id) is not None:
+                return candidate
         for attempt in range(self._read_retries + 1):
             if attempt:
                 self.info.refresh()
@@ -118,6 +123,7 @@ class Router:
                 if len(self.turns) >= _MAX_TURNS:
                     self.turns.clear()
                 turns = self.turns[topic] = _Turns(choices)
+            turns.choices = choices  # equal ones need not be looked at again
             alive: TopicPartition | None = None
             for _ in range(2 * len(choices)):  # so that all of them come, wherever the cycle stands
                 candidate = turns.next()
@@ -135,13 +141,17 @@ class Router:
 
 
 class _Turns:
-    """All partitions of a topic in a shuffled order, over and over, reshuffled now and then."""
+    """All partitions of a topic in a shuffled order, over and over, reshuffled now and then. Thread-safe."""
 
     def __init__(self, choices: tuple[TopicPartition, ...]) -> None:
         self.choices = choices
         self._rest: list[TopicPartition] = []
 
     def next(self) -> TopicPartition:
-        if not self._rest:
-            self._rest = random.sample(self.choices, len(self.choices)) * _ROUNDS
-        return self._rest.pop()
+        try:
+            return self._rest.pop()
+        except IndexError:  # the first, or the last one was taken
+            rest = random.sample(self.choices, len(self.choices)) * _ROUNDS
+            candidate = rest.pop()
+            self._rest = rest
+            return candidate
