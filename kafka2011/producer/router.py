@@ -95,7 +95,7 @@ class Router:
     def next(self, topic: str) -> TopicPartition:
         """Return the partition whose turn it is, at a broker that can be reached if any can. Raises as `by_key`."""
         turns = self.turns.get(topic)
-        if turns is not None and not self._down_until_s and turns.choices is self.info.choices(topic):
+        if turns is not None and turns.choices and not self._down_until_s and turns.choices is self.info.choices(topic):
             candidate = turns.next()  # most often nothing has changed
             if self.info.broker(candidate.broker_id) is not None:
                 return candidate
