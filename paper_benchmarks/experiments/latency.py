@@ -193,8 +193,8 @@ def measure(bench: Bench) -> dict[str, Any]:
 HOW_TO_READ = """\
 How to read it: the time from when a message was due until a stream in another process handed it out. A message cannot
 be read before its log is flushed, which is a wait, not work; a reader that finds nothing is answered as soon as there
-is something, and a log that one waits for is flushed after 25 ms at the latest. A sender that was late at the end could
-not keep the rate: then the figures show a queue that grows."""
+is something, and a log that one waits for is flushed at once if it was not flushed within the last millisecond. A
+sender that was late at the end could not keep the rate: then the figures show a queue that grows."""
 
 
 def percentile_ms(line: Mapping[str, Any], share: float) -> float:
