@@ -413,7 +413,8 @@ TABLES: Mapping[str, tuple[Callable[[Bench, Kind], Rows], int, tuple[str, ...]]]
 TEXT = {
     "Consumers of one topic": """\
 Connections read the same 300 MB again and again, in fetches of 1 MiB. They drop what they receive, so the server is
-what is measured.""",
+what is measured. Ours sends from its event loop and two threads (`num.threads`), Kafka 4 from three
+(`num.network.threads`); both leave the rest as it ships.""",
     "Partitions": """\
 One client sends sets of 20 messages to one partition after the other, unconfirmed (`acks=0`): SyncProducer, and
 confluent-kafka's `produce_batch`. Kafka 4 is left out beyond 1,000 partitions, where making the topic takes it
