@@ -42,6 +42,7 @@ STALL_TIMEOUT_S = 30.0
 @pytest.fixture
 def threads() -> Iterator[SendThreads]:
     made = SendThreads(2)
+    assert [made.is_wanted(fd) for fd in (1, 2)] == [False, True]  # they have started
     before = threading.active_count()
     yield made
     made.stop()
@@ -180,7 +181,7 @@ def test_a_socket_sends_one_answer_at_a_time(threads: SendThreads, file: int, en
 
 def test_the_only_reader_is_served_by_the_loop(threads: SendThreads, file: int, ends: tuple[Any, Any]) -> None:
     """A thread would have to wake for each of its answers; of several readers none has to wait for another."""
-    assert not threads.is_wanted(7)
+    assert threads.is_wanted(7)
     assert not threads.is_wanted(7)
     assert threads.is_wanted(8)
     assert threads.is_wanted(7)
@@ -191,6 +192,25 @@ def test_the_only_reader_is_served_by_the_loop(threads: SendThreads, file: int, 
     assert len(read(peer, len(DATA), Random(1))) == len(DATA)
     sending.get()
     assert not threads.is_wanted(7)
+
+
+def test_without_descriptors_the_loop_sends_all(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And says so once; and no thread starts once all is over."""
+
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    made = SendThreads(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(send_threads.compiled, "Sender", fail)
+        assert [made.is_wanted(fd) for fd in (1, 2, 3)] == [False, False, False]
+    [record] = caplog.records
+    assert record.getMessage() == "0 threads send large answers, not 2: [Errno 24] Too many open files"
+    ended = SendThreads(2)
+    ended.stop()
+    assert [ended.is_wanted(fd) for fd in (1, 2, 3)] == [False, False, False]
 
 
 def test_none_are_started_where_none_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,8 @@ from kafka2011.errors import BrokerConnectionError
 
 if TYPE_CHECKING:
     from kafka2011.broker.connections.sending import Part
+
+logger = logging.getLogger(__name__)
 
 LEAST_BYTES = 64 * 1024
 """A smaller answer is sent sooner than a thread wakes."""
@@ -60,6 +63,7 @@ class SendThreads:
         self._watcher: Any = None
         self._waiters: dict[int, Waiter[tuple[int, int]]] = {}
         self._last_fd = -1
+        self._is_over = False
 
     @classmethod
     def of(cls, count: int) -> SendThreads | None:
@@ -67,10 +71,17 @@ class SendThreads:
         return cls(count) if count and compiled is not None else None
 
     def is_wanted(self, out_fd: int) -> bool:
-        """Say whether an answer is one of several at a time. The loop itself sends sooner to the only reader."""
+        """Say whether an answer is one of several at a time. The loop itself sends sooner to the only reader.
+
+        Without descriptors or memory for threads, the loop sends all.
+        """
         is_alone = self._last_fd in {-1, out_fd} and not self._waiters
         self._last_fd = out_fd
-        return not is_alone
+        if is_alone or self._is_over:
+            return False
+        if self._sender is None:
+            self._start()
+        return self._sender is not None
 
     def send(
         self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, size: int, stall_timeout_s: float
@@ -79,7 +90,8 @@ class SendThreads:
 
         Raises BrokerConnectionError when the client takes nothing for so long.
         """
-        sender = self._start()
+        sender = self._sender
+        assert sender is not None, "is_wanted says so"
         waiter: Waiter[tuple[int, int]] = Waiter()
         try:
             sender.add(out_fd, parts, sent_bytes, size)
@@ -104,24 +116,29 @@ class SendThreads:
 
     def stop(self) -> None:
         """End the threads, once nothing is sent any more; may be called twice."""
-        if self._sender is None:
-            return
-        self._watcher.close()
-        self._sender.stop()
-        for thread in self._threads:
-            thread.join()
-        self._sender = None
-
-    def _start(self) -> SenderCode:
-        if self._sender is None:
-            sender: SenderCode = compiled.Sender()
-            self._sender = sender
-            self._watcher = gevent.get_hub().loop.io(sender.fileno(), _READ)
-            self._watcher.start(self._take, sender)
-            self._threads = [Thread(target=sender.serve, name=f"send-{n}", daemon=True) for n in range(self._count)]
+        self._is_over = True
+        if self._sender is not None:
+            self._watcher.close()
+            self._sender.stop()
             for thread in self._threads:
+                thread.join()
+            self._sender = None
+
+    def _start(self) -> None:
+        try:
+            sender: SenderCode = compiled.Sender()
+            for number in range(self._count):
+                thread = Thread(target=sender.serve, name=f"send-{number}", daemon=True)
                 thread.start()
-        return self._sender
+                self._threads.append(thread)
+        except (OSError, RuntimeError) as error:
+            self._is_over = not self._threads
+            logger.warning("%d threads send large answers, not %d: %s", len(self._threads), self._count, error)
+            if self._is_over:
+                return
+        self._sender = sender
+        self._watcher = gevent.get_hub().loop.io(sender.fileno(), _READ)
+        self._watcher.start(self._take, sender)
 
     def _take(self, sender: SenderCode) -> None:
         for out_fd, sent_bytes, error in sender.take():
