@@ -53,7 +53,7 @@ compiled: Any = c_code.load("broker.connections._send_threads")
 class SendThreads:
     """Threads that send what connections hand over. Made and used in one thread, that of the event loop.
 
-    The threads start with the first answer.
+    The threads start with the first answer that they are wanted for.
     """
 
     def __init__(self, count: int) -> None:
