@@ -182,6 +182,7 @@ def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
         cluster.end_ui()
 
 
+@pytest.mark.parametrize("cluster", ["compose-1"], indirect=True)
 def test_clients_of_today_use_the_gateway(cluster: ComposeCluster) -> None:
     """Those on the host and 0.7's beside the brokers read what either has sent."""
     cluster.add_gateway()
