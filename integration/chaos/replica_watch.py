@@ -12,7 +12,9 @@ from kafka2011.errors import KafkaError, OffsetOutOfRangeError
 from kafka2011.wire.protocol import LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
+
+    from integration.chaos.replica_set import ChaosReplica
 
 _PAUSE_S = 0.1
 _TIMEOUT_MS = 1000
@@ -20,28 +22,30 @@ _JOIN_S = 30.0
 
 
 class ReplicaWatch:
-    """Watches replicas at these ports, by name; a context manager with threads.
+    """Watches replicas; a context manager with threads.
 
-    `ends` are the highest offsets before which something could be read, by partition.
+    `ends` are the highest offsets before which something could be read, by partition. Nobody is asked at the port of a
+    replica that does not run: a broker of another run may have taken it.
     """
 
-    def __init__(self, ports: Mapping[str, int]) -> None:
+    def __init__(self, replicas: Iterable[ChaosReplica]) -> None:
         self._wrong: Counter[str] = Counter()
         self._first: dict[str, str] = {}
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self.answers = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=each, daemon=True) for each in ports.items()]
+        self._threads = [threading.Thread(target=self._run, args=(each,), daemon=True) for each in replicas]
 
-    def _run(self, name: str, port: int) -> None:
-        with SimpleConsumer("127.0.0.1", port, {"socket.timeout.ms": _TIMEOUT_MS}, BROKER_ID) as consumer:
+    def _run(self, replica: ChaosReplica) -> None:
+        settings = {"socket.timeout.ms": _TIMEOUT_MS}
+        with SimpleConsumer("127.0.0.1", replica.direct_port, settings, BROKER_ID) as consumer:
             while not self._over.wait(_PAUSE_S):
-                for partition in range(PARTITIONS):
+                for partition in range(PARTITIONS if replica.running else 0):
                     try:
-                        self._ask(name, consumer, partition)
+                        self._ask(replica.name, consumer, partition)
                     except OffsetOutOfRangeError as error:
-                        self._note(f"{name} does not know what could be read", str(error))
+                        self._note(f"{replica.name} does not know what could be read", str(error))
                     except KafkaError:  # it does not lead, or is away
                         break
 

@@ -216,7 +216,7 @@ def run(
         Members(replicas.zk_connect, directory / "processes") as members,
         Producers(replicas.zk_connect, PRODUCERS) as producers,
         RemadeTopic(producer_settings(replicas.zk_connect)) as remade_topic,
-        ReplicaWatch({name: each.direct_port for name, each in replicas.all.items()}) as watch,
+        ReplicaWatch(replicas.all.values()) as watch,
         ExitStack() as stack,
     ):
         today = [stack.enter_context(TodayClient(replicas.gateways, directory / "processes"))] if gateways else []
