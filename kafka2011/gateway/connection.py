@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from gevent.queue import Queue
 
-from kafka2011.broker.connections.client_connection import RECEIVE_BYTES, Connection
+from kafka2011.broker.connections.client_connection import LARGE_RECEIVE_BYTES, RECEIVE_BYTES, Connection
 from kafka2011.broker.connections.tls import TlsConnection
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.broker.memory.small_share import FREE_BYTES
@@ -54,7 +54,7 @@ class _Serving:
         served[1].reserve = account.answer.reserve
         writer = gevent.spawn(account.write, answers)
         try:
-            while self._await_feed(reader, RECEIVE_BYTES, None):
+            while self._await_feed(reader, self._receive_bytes(reader), None):
                 self.claim.resize(self._small.hold(reader.buffered_bytes))
                 while (frame := reader.next_frame()) is not None:
                     self._small.finish()
@@ -78,6 +78,10 @@ class _Serving:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    @staticmethod
+    def _receive_bytes(reader: FrameReader) -> int:
+        return RECEIVE_BYTES if reader.missing_bytes() <= RECEIVE_BYTES else LARGE_RECEIVE_BYTES
 
     def _receive(self: Any, most_bytes: int) -> bytes:
         began_s = time.monotonic()
