@@ -55,17 +55,19 @@ class _Serving:
         writer = gevent.spawn(account.write, answers)
         try:
             while self._await_feed(reader, self._receive_bytes(reader), None):
-                self.claim.resize(self._small.hold(reader.buffered_bytes))
+                left_bytes = reader.buffered_bytes
+                self.claim.resize(self._small.hold(left_bytes))
                 while (frame := reader.next_frame()) is not None:
                     self._small.finish()
                     held = account.hold(len(frame))
                     if self.quota is not None and is_produce(frame):
                         self.quota.produce(len(frame))
                     answers.put((begin(*served, frame), held))
-                    if reader.buffered_bytes:
-                        self.claim.resize(self._small.hold(reader.buffered_bytes))
+                    left_bytes = reader.buffered_bytes
+                    if left_bytes:
+                        self.claim.resize(self._small.hold(left_bytes))
                     self.pause()
-                self._keep(reader.buffered_bytes)
+                self._keep(left_bytes)
             if self._unread_bytes is not None and account.failure is None:  # the gateway stops
                 answers.put(None)
                 writer.join()
@@ -222,22 +224,22 @@ class _Account:
         """Send the small answers that are there, before something waits."""
         if self._joined:
             parts, self._joined, self._joined_bytes = self._joined, [], 0
-            self._connection.writer.send((b"".join(parts),))
+            self._connection.writer.send_bytes(b"".join(parts))
 
     def _send(self, parts: Parts) -> None:
         size = sum(map(len, parts))
         self.answer.resize(size)
         if not self._connection.await_quota(size):
             return
-        send = self._connection.writer.send
+        writer = self._connection.writer
         if size <= SENT_BYTES:
-            send(tuple(map(bytes, parts)))
+            writer.send(tuple(map(bytes, parts)))
             return
         for part in parts:
             view = memoryview(part)
             for at in range(0, len(part), SENT_BYTES):
                 piece = bytes(view[at : at + SENT_BYTES])
-                send((piece,))
+                writer.send_bytes(piece)
                 self.answer.resize(self.answer.size - len(piece))
 
 
