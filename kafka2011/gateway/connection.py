@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from gevent.queue import Queue
 
-from kafka2011.broker.connections.client_connection import RECEIVE_BYTES, Connection
+from kafka2011.broker.connections.client_connection import LARGE_RECEIVE_BYTES, RECEIVE_BYTES, Connection
 from kafka2011.broker.connections.tls import TlsConnection
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
 from kafka2011.broker.memory.small_share import FREE_BYTES
@@ -54,18 +54,20 @@ class _Serving:
         served[1].reserve = account.answer.reserve
         writer = gevent.spawn(account.write, answers)
         try:
-            while self._await_feed(reader, RECEIVE_BYTES, None):
-                self.claim.resize(self._small.hold(reader.buffered_bytes))
+            while self._await_feed(reader, self._receive_bytes(reader), None):
+                left_bytes = reader.buffered_bytes
+                self.claim.resize(self._small.hold(left_bytes))
                 while (frame := reader.next_frame()) is not None:
                     self._small.finish()
                     held = account.hold(len(frame))
                     if self.quota is not None and is_produce(frame):
                         self.quota.produce(len(frame))
                     answers.put((begin(*served, frame), held))
-                    if reader.buffered_bytes:
-                        self.claim.resize(self._small.hold(reader.buffered_bytes))
+                    left_bytes = reader.buffered_bytes
+                    if left_bytes:
+                        self.claim.resize(self._small.hold(left_bytes))
                     self.pause()
-                self._keep(reader.buffered_bytes)
+                self._keep(left_bytes)
             if self._unread_bytes is not None and account.failure is None:  # the gateway stops
                 answers.put(None)
                 writer.join()
@@ -78,6 +80,10 @@ class _Serving:
             raise MemoryRefusedError("its memory was needed by others")
         if reader.buffered_bytes:
             raise BrokerConnectionError(f"ended within a request, after {reader.buffered_bytes} bytes of it")
+
+    @staticmethod
+    def _receive_bytes(reader: FrameReader) -> int:
+        return RECEIVE_BYTES if reader.missing_bytes() <= RECEIVE_BYTES else LARGE_RECEIVE_BYTES
 
     def _receive(self: Any, most_bytes: int) -> bytes:
         began_s = time.monotonic()
@@ -218,22 +224,22 @@ class _Account:
         """Send the small answers that are there, before something waits."""
         if self._joined:
             parts, self._joined, self._joined_bytes = self._joined, [], 0
-            self._connection.writer.send((b"".join(parts),))
+            self._connection.writer.send_bytes(b"".join(parts))
 
     def _send(self, parts: Parts) -> None:
         size = sum(map(len, parts))
         self.answer.resize(size)
         if not self._connection.await_quota(size):
             return
-        send = self._connection.writer.send
+        writer = self._connection.writer
         if size <= SENT_BYTES:
-            send(tuple(map(bytes, parts)))
+            writer.send(tuple(map(bytes, parts)))
             return
         for part in parts:
             view = memoryview(part)
             for at in range(0, len(part), SENT_BYTES):
                 piece = bytes(view[at : at + SENT_BYTES])
-                send((piece,))
+                writer.send_bytes(piece)
                 self.answer.resize(self.answer.size - len(piece))
 
 

@@ -63,12 +63,15 @@ class BrokerLink:
             if self._socket is None:
                 self._socket = self._connected()
             self._socket.settimeout(self._timeout_s)
-            self._socket.sendall(b"".join(parts))
+            data = b"".join(parts)
+            sent = self._socket.send(data)
+            if sent < len(data):
+                self._socket.sendall(memoryview(data)[sent:])
         except BaseException as error:
             self._fail(error)
             raise
 
-    def receive(self, wait_s: float = 0) -> bytes:
+    def receive(self, wait_s: float = 0) -> memoryview:
         """Return the next answer without its size field."""
         try:
             return self._next_answer(self._timeout_s + wait_s)
@@ -85,7 +88,7 @@ class BrokerLink:
         """Return what lies at a position of a log. Raises BrokerError too."""
         what = f"a fetch of {where} at {position}"
         self.send(encode_request(FetchRequest(where.topic, where.partition, position, max_bytes)))
-        return decode_response(self.receive(), what)
+        return bytes(decode_response(self.receive(), what))
 
     def offsets(self, where: TopicPartition, time_ms: int = LATEST, max_count: int = 1) -> list[int]:
         """Return offsets of a log as an offsets request does, newest first."""
@@ -120,7 +123,7 @@ class BrokerLink:
             raise
         return opened
 
-    def _next_answer(self, timeout_s: float) -> bytes:
+    def _next_answer(self, timeout_s: float) -> memoryview:
         if self._socket is None:
             raise OSError("the connection was closed")
         self._socket.settimeout(timeout_s)
@@ -130,12 +133,12 @@ class BrokerLink:
             raise OSError(f"it claims an answer of {size} bytes")
         end = _SIZE.size + size
         self._receive(end)
-        answer, self._received = self._received[_SIZE.size : end], self._received[end:]
-        return answer
+        received, self._received = self._received, self._received[end:]
+        return memoryview(received)[_SIZE.size : end]
 
     def _receive(self, size: int) -> None:
         """Have at least `size` bytes that were received and not taken."""
-        parts = [self._received]
+        parts = [self._received] if self._received else []
         missing = size - len(self._received)
         while missing > 0:
             part = self._socket.recv(_RECEIVE_BYTES)
@@ -143,7 +146,7 @@ class BrokerLink:
                 raise OSError(f"it ended {missing} bytes before an answer did")
             parts.append(part)
             missing -= len(part)
-        self._received = b"".join(parts)
+        self._received = b"".join(parts)  # which copies no single part
 
     def _fail(self, error: BaseException) -> None:
         """Close the connection: the rest of an answer must not be taken for the next one."""

@@ -82,7 +82,7 @@ class Partitions:
         if not self._claims.holds(where.broker_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         served = self._served.get(where)
-        if served is None or served.log.topic_id != known.topic_id:
+        if served is None or (served.log.topic_id is not known.topic_id and served.log.topic_id != known.topic_id):
             served = self._served[where] = self._serve(where, number, known.topic_id)
         return served
 

@@ -106,7 +106,7 @@ class BrokerTail:
         fetches = tuple(
             FetchRequest(log.where.topic, log.where.partition, log.index().end.position, size) for log in logs
         )
-        may_wait = all(log.is_current for log in logs) and len(logs) == len(self._logs)
+        may_wait = len(logs) == len(self._logs) and all(log.is_current for log in logs)
         request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else None)
         answers = self._ask(request, WAIT_S if may_wait else 0.0)
         for log, fetch, (error, data) in zip(logs, fetches, answers, strict=True):

@@ -119,6 +119,11 @@ class TlsSocket:
             pieces.reverse()
             self._until_done(partial(self._encrypt, pieces))
 
+    def send(self, data: bytes) -> int:
+        """Send all of it, though a socket may send less, and return how much that is."""
+        self.sendall(data)
+        return len(data)
+
     def limit_reading(self, encrypted_bytes: int) -> None:
         """Read so much more of the socket below, as FIONREAD counts it, and then no more: that is the end."""
         self._left_bytes = encrypted_bytes

@@ -173,13 +173,13 @@ def test_small_answers_that_are_there_are_sent_together(clients: Clients, monkey
     client = clients.add(PRODUCE)
     size = len(client.recv(MEMORY_BYTES))
     sent: list[int] = []
-    send = AnswerWriter.send
+    send = AnswerWriter.send_bytes
 
-    def note(writer: AnswerWriter, parts: tuple[bytes, ...]) -> None:
-        sent.append(sum(map(len, parts)))
-        send(writer, parts)
+    def note(writer: AnswerWriter, data: bytes) -> None:
+        sent.append(len(data))
+        send(writer, data)
 
-    monkeypatch.setattr(AnswerWriter, "send", note)
+    monkeypatch.setattr(AnswerWriter, "send_bytes", note)
     client.sendall(5 * PRODUCE)
     received = 0
     while received < 5 * size:

@@ -50,6 +50,11 @@ class AnswerWriter:
         for batch in batches(parts):
             self._send_batch(batch)
 
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are. Raises BrokerConnectionError."""
+        self.send_parts(((data, -1, 0, 0),), len(data))
+        self._counts["bytes_out"] += len(data)
+
     def _send_batch(self, batch: list[tuple[bytes, LogSlice | None]]) -> None:
         parts = []
         size = file_bytes = 0

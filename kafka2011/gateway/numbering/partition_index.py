@@ -47,6 +47,9 @@ DEFAULT_SPACING = Spacing()
 class PartitionIndex:
     """The index of one partition. For one caller at a time; errors of its collaborators pass through.
 
+    `end` is the place up to where the log was taken: its number is above all numbers that were given. `generation` says
+    how often numbers have jumped because the log was another one, or was not known: older places are void.
+
     After an error, `end` says where to go on; nothing that was not stored first has been given out.
     """
 
@@ -64,7 +67,7 @@ class PartitionIndex:
         self._spacing = spacing
         self._walk = LogWalk(log, find_pieces)
         self._senders = Senders()
-        self._generation = 0
+        self.generation = 0
         self._reserved = 0
         self._begin_at(Boundary(0, 0))
 
@@ -74,26 +77,16 @@ class PartitionIndex:
         self._recent = Entries([place])
         self._ahead: list[Boundary] = []
         self._anchored = [place]
-        self._start = self._end = place
+        self._start = self.end = place
         self._tail = Tail(*place)
         self._seen_end = place.position
         self._is_due = False
         self._unstored_bytes = 0
 
     @property
-    def generation(self) -> int:
-        """How often numbers have jumped because the log was another one, or was not known: older places are void."""
-        return self._generation
-
-    @property
-    def end(self) -> Boundary:
-        """The place up to where the log was taken. Its number is above all numbers that were given."""
-        return self._end
-
-    @property
     def is_catching_up(self) -> bool:
         """Whether messages that clients may have seen before a restart are still to be taken: tell them nothing yet."""
-        return self._end.position < self._seen_end
+        return self.end.position < self._seen_end
 
     @property
     def producers(self) -> ProducerStates:
@@ -122,12 +115,12 @@ class PartitionIndex:
         self._senders.forget()
         self._begin_at(min(places, default=Boundary(0, 0)))
         if anchored is not None:
-            self._generation, self._tail = anchored.generation, anchored.tail
+            self.generation, self._tail = anchored.generation, anchored.tail
             self._anchored = sorted(anchored.places) or self._anchored
         if stored is not None:
             self._take_over(stored, self._anchored if anchored else [])
             places.update(stored.ahead, stored.anchored, [stored.tail.place])
-        self._ahead = sorted(place for place in places if place.position > self._end.position)
+        self._ahead = sorted(place for place in places if place.position > self.end.position)
         is_whole = (
             stored is not None
             and anchored is not None
@@ -140,8 +133,8 @@ class PartitionIndex:
         self._seen_end = self._log.latest()
 
     def _take_over(self, stored: Stored, anchored: list[Boundary]) -> None:
-        self._generation = stored.generation
-        self._entries, self._start, self._end = stored.entries, stored.start, stored.end
+        self.generation = stored.generation
+        self._entries, self._start, self.end = stored.entries, stored.start, stored.end
         self._recent = Entries([stored.end])
         self._senders.load(stored.senders)
         self._anchored = sorted({*stored.anchored, *anchored})
@@ -153,17 +146,17 @@ class PartitionIndex:
 
         Return whether the numbering goes on. If not, it has started over, above all numbers that were ever given.
         """
-        generation, earliest = self._generation, self._log.earliest()
+        generation, earliest = self.generation, self._log.earliest()
         is_back = not self._tail.seals and earliest < self._start.position  # nothing was taken yet that could tell
         if is_back or self._walk.is_changed(self._tail):
             self._start_over()
             return False
         self.note_log_start(earliest)
-        return self._generation == generation
+        return self.generation == generation
 
     def _start_over(self) -> None:
-        number = max(self._reserved, self._tail.number, self._end.number)
-        self._generation += 1
+        number = max(self._reserved, self._tail.number, self.end.number)
+        self.generation += 1
         self._senders.forget()
         self._begin_at(Boundary(self._log.earliest(), number))
         self._persist()
@@ -182,17 +175,17 @@ class PartitionIndex:
         self._entries.drop_before(place.position)
         self._recent.drop_before(place.position)
         self._anchored = [place, *(known for known in self._anchored if known.position > place.position)]
-        if place.position >= self._end.position:
+        if place.position >= self.end.position:
             self._go_to(place)
         if place.position > self._tail.position:  # a jump: nobody knows how many messages were removed
             self._tail = Tail(*place, self._tail.seals)
-            self._generation += 1
+            self.generation += 1
         self._is_due = True
         self._persist()
 
     def _go_to(self, place: Boundary) -> None:
         """Go on at a known place."""
-        self._end = place
+        self.end = place
         self._entries.add(place)
         self._recent.add(place)
         self._ahead = [known for known in self._ahead if known.position > place.position]
@@ -200,7 +193,7 @@ class PartitionIndex:
     def _locate(self, position: int) -> Boundary:
         """Return the place at a position, or the next one whose number is known. Raises DisagreementError."""
         known = [self._start, *filter(None, (self._entries.before(position), self._entries.after(position)))]
-        known += [self._end, *self._ahead]
+        known += [self.end, *self._ahead]
         before = max(place for place in known if place.position <= position)
         if before.position == position:
             return before
@@ -223,10 +216,10 @@ class PartitionIndex:
 
     def _stored(self, reserved: int) -> Stored:
         return Stored(
-            self._generation,
+            self.generation,
             reserved,
             self._start,
-            self._end,
+            self.end,
             self._tail,
             tuple(self._ahead),
             tuple(self._anchored),
@@ -236,12 +229,12 @@ class PartitionIndex:
 
     def _persist(self, end_number: int = 0) -> None:
         """Keep everything in ZooKeeper and in the file, and reserve numbers up to one if they are used up."""
-        reserved, needed = self._reserved, max(end_number, self._end.number)
+        reserved, needed = self._reserved, max(end_number, self.end.number)
         if needed >= reserved:
             reserved = needed + self._spacing.numbers
         # A file of an older generation than the anchors counts as lost, so a crash in between does no harm.
         places, senders = tuple(self._anchored), self._senders.document()
-        self._anchors.store(AnchorState(self._generation, reserved, self._tail, places, self._end, senders))
+        self._anchors.store(AnchorState(self.generation, reserved, self._tail, places, self.end, senders))
         self._file.store(self._stored(reserved))
         self._reserved, self._is_due, self._unstored_bytes = reserved, False, 0
 
@@ -256,11 +249,11 @@ class PartitionIndex:
         elif self._unstored_bytes >= self._spacing.store_bytes:
             self._file.store(self._stored(self._reserved))
             self._unstored_bytes = 0
-        position = self._end.position
+        position = self.end.position
         try:
             # A message that is found damaged while catching up may have been whole before, with seen numbers behind it.
             behind_damage = self._reserved if self.is_catching_up else 0
-            numbered = self._walk.number_on(self._end, data, self._ahead, behind_damage)
+            numbered = self._walk.number_on(self.end, data, self._ahead, behind_damage)
         except DisagreementError:
             self._start_over()
             return []
@@ -273,7 +266,7 @@ class PartitionIndex:
         tail = self._tail
         if end.position >= tail.position:
             tail = Tail(*end, sealed(tail.seals, numbered, data, position, self._spacing.seal_bytes))
-            self._file.note(self._generation, tail)
+            self._file.note(self.generation, tail)
         # From here on nothing fails.
         numbered = self._apply(numbered)
         self._go_on(end, tail)
@@ -289,12 +282,12 @@ class PartitionIndex:
         if not damaged:
             return
         places = {place for each in damaged for place in (Boundary(each.piece.start, each.first_number), each.end)}
-        if self._end in places:
-            self._entries.add(self._end)
-        ahead = {place for place in places if place.position > self._end.position}
+        if self.end in places:
+            self._entries.add(self.end)
+        ahead = {place for place in places if place.position > self.end.position}
         if not ahead <= set(self._ahead):
             if self.is_catching_up and not self._ahead:
-                self._generation += 1  # an older copy of the file may know other numbers behind the damage
+                self.generation += 1  # an older copy of the file may know other numbers behind the damage
             self._ahead = sorted(ahead.union(self._ahead))
             self._is_due = True
         for place in sorted(places.difference(self._anchored)):
@@ -325,7 +318,7 @@ class PartitionIndex:
         return marked
 
     def _go_on(self, end: Boundary, tail: Tail) -> None:
-        self._end, self._tail = end, tail
+        self.end, self._tail = end, tail
         if self._ahead and self._ahead[0].position <= end.position:
             if any(place.position == end.position for place in self._ahead):
                 self._entries.add(end)
@@ -335,8 +328,8 @@ class PartitionIndex:
 
     def find(self, number: int) -> Boundary:
         """Return the last known place whose number is at most this one; the first place for a number below it."""
-        if number >= self._end.number:
-            return self._end
+        if number >= self.end.number:
+            return self.end
         recent = self._recent.of_number(number)
         return max(recent or self._start, self._entries.of_number(number) or self._start, self._start)
 
@@ -345,8 +338,8 @@ class PartitionIndex:
 
         Before the log start, that is the log start; behind `end`, it is `end`.
         """
-        if position >= self._end.position:
-            return self._end
+        if position >= self.end.position:
+            return self.end
         found = [self._start, *filter(None, (self._entries.before(position), self._recent.before(position)))]
         place = max(known for known in found)
         if place.position >= position:
@@ -363,13 +356,13 @@ class PartitionIndex:
         entry = self._entries.before(place.position)
         if entry is not None and entry.position == place.position:
             place = entry
-        data = data[: max(self._end.position - place.position, 0)]
+        data = data[: max(self.end.position - place.position, 0)]
         known = list(self._entries.between(place.position, place.position + len(data)))
-        if place.position + len(data) == self._end.position and data and (not known or known[-1] != self._end):
-            known.append(self._end)
+        if place.position + len(data) == self.end.position and data and (not known or known[-1] != self.end):
+            known.append(self.end)
         numbered: list[Numbered] = []
         for start, part, stop in stretches(place, data, known):
-            after = self._entries.after(start.position) or self._end
+            after = self._entries.after(start.position) or self.end
             numbered += self._walk.number_again(start, part, stop, after)
         is_repeat = self._senders.is_repeat
         return [each._replace(is_repeat=True) if is_repeat(each.piece.start) else each for each in numbered]

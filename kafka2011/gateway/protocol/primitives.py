@@ -95,7 +95,11 @@ def put_count(out: bytearray, value: Sequence[Any] | None) -> Sequence[Any]:
 
 def put_compact_count(out: bytearray, value: Sequence[Any] | None) -> Sequence[Any]:
     """Append how many elements follow as flexible versions do, and return them: none for null."""
-    put_varint(out, 0 if value is None else len(value) + 1)
+    count = 0 if value is None else len(value) + 1
+    if count <= 0x7F:
+        out.append(count)
+    else:
+        put_varint(out, count)
     return value or ()
 
 

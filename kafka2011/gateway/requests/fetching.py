@@ -74,12 +74,13 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
         for topic in body["topics"]
         for partition in topic["partitions"]
     ]
-    _open_indexes([item.served.log for item in asked if not isinstance(item.served, ErrorCode)])
+    logs = [item.served.log for item in asked if not isinstance(item.served, ErrorCode)]
+    _open_indexes(logs)
     ends_s = time.monotonic() + min(body["max_wait_ms"] / 1000, MAX_WAIT_S)
     least_bytes = max(LEAST_BYTES, body["min_bytes"]) if body["max_wait_ms"] > 0 else 0
-    most_bytes = min(body.get("max_bytes", MOST_BYTES), MOST_BYTES, sum(max(item.max_bytes, 0) for item in asked))
+    most_bytes = min(body.get("max_bytes", MOST_BYTES), MOST_BYTES, sum([max(item.max_bytes, 0) for item in asked]))
     while True:
-        events = [item.served.log.changes for item in asked if not isinstance(item.served, ErrorCode)]
+        events = [log.changes for log in logs]
         room = _Room(caller.reserve, max(most_bytes, 0))
         answers = [_read(item, room) for item in asked]
         left_s = ends_s - time.monotonic()
