@@ -76,23 +76,23 @@ def plant(orders: Orders) -> None:
     """Have the gateway's parts look for orders."""
     send = BrokerLink.send
 
-    def send_or_end(link: BrokerLink, *frames: bytes) -> None:
-        if not any(frame[4:6] == PRODUCE for frame in frames):
-            send(link, *frames)
+    def send_or_end(link: BrokerLink, *parts: bytes) -> None:
+        if not any(part[4:6] == PRODUCE for part in parts):
+            send(link, *parts)
             return
         orders.reach("before the append")
         if orders.is_for("within the append"):
-            data = b"".join(frames)
+            data = b"".join(parts)
             send(link, data[: len(data) // 2])
             orders.end()
-        send(link, *frames)
+        send(link, *parts)
         orders.reach("sent")
 
     planted: Any = BrokerLink
     planted.send = send_or_end
     _surround(PartitionLog, "take", orders, before="fetched", after="numbered")
     _surround(Append, "finish", orders, before="found")
-    _surround(AnswerWriter, "send", orders, after="answered")
+    _surround(AnswerWriter, "send_bytes", orders, after="answered")
     _surround(ZkAnchors, "store", orders, after="anchored")
     _surround(IndexDirectory, "store", orders, after="stored")
 
