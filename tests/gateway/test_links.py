@@ -22,7 +22,7 @@ TIMEOUT_S = 0.1
 
 @pytest.fixture
 def answers() -> Iterator[Callable[..., BrokerLink]]:
-    """Return what makes a connection to a broker that sends these pieces, each after so many seconds."""
+    """Return what makes a connection to a broker that sends these pieces, each after its delay in seconds."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()

@@ -16,7 +16,7 @@ class AnswerThreads(NamedTuple):
 
     @classmethod
     def with_sends(cls, count: int) -> Self:
-        """Make them, with so many threads that send: 0 for none."""
+        """Make them; `count` is how many threads send, 0 for none."""
         return cls(PageReads(), SendThreads.of(count))
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ class SenderCode(Protocol):
     """What C does."""
 
     def add(self, out_fd: int, parts: tuple[Part, ...], sent_bytes: int, size: int, /) -> None:
-        """Have threads go on where so many bytes of all parts were sent. Raises OSError and ValueError."""
+        """Have threads send all parts, of which `sent_bytes` were sent before. Raises OSError and ValueError."""
 
     def take(self) -> list[tuple[int, int, int]]:
         """Return those that are done: socket, how many bytes are sent, and what `send_parts` would return."""
@@ -67,7 +67,7 @@ class SendThreads:
 
     @classmethod
     def of(cls, count: int) -> SendThreads | None:
-        """Return so many; None where there is no C code, or none is wanted."""
+        """Return `count` threads; None where there is no C code, or none are wanted."""
         return cls(count) if count and compiled is not None else None
 
     def is_wanted(self, out_fd: int) -> bool:
@@ -88,7 +88,7 @@ class SendThreads:
     ) -> tuple[int, int]:
         """Send on, and let others run meanwhile; return how many bytes are sent, and an errno as `send_parts` does.
 
-        Raises BrokerConnectionError when the client takes nothing for so long.
+        Raises BrokerConnectionError when the client takes nothing for `stall_timeout_s`.
         """
         sender = self._sender
         assert sender is not None, "is_wanted says so"
@@ -110,9 +110,11 @@ class SendThreads:
                         raise
                     if sent_bytes == before_bytes:
                         raise BrokerConnectionError("the client does not read its answer: timed out") from error
+        except BaseException:
+            sender.cancel(out_fd)
+            raise
         finally:
             del self._waiters[out_fd]
-            sender.cancel(out_fd)  # nothing is left where it was sent
 
     def stop(self) -> None:
         """End the threads, once nothing is sent any more; may be called twice."""
