@@ -140,15 +140,22 @@ static int has_clmul;
 
 #endif
 
+/* Return the sum of bytes behind others, of which it is given the sum: 0 of none. */
 static inline uint32_t
-crc32_of(const unsigned char *at, size_t size)
+crc32_after(uint32_t sum, const unsigned char *at, size_t size)
 {
 #ifdef HAVE_CLMUL
     if (has_clmul && size >= 16) {
-        return ~crc_by_clmul(~0u, at, size);
+        return ~crc_by_clmul(~sum, at, size);
     }
 #endif
-    return ~crc_by_table(~0u, at, size);
+    return ~crc_by_table(~sum, at, size);
+}
+
+static inline uint32_t
+crc32_of(const unsigned char *at, size_t size)
+{
+    return crc32_after(0, at, size);
 }
 
 /* Before any of this is used: fill the table, and say whether the processor does without it. */

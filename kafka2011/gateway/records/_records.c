@@ -288,6 +288,60 @@ records_check(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t cou
     return PyBool_FromLong(at == end);
 }
 
+/* Some records of a batch, from one on, and what they take in a wrapper. `end` is NULL where one is no good record. */
+typedef struct {
+    const unsigned char *start, *end;
+    Py_ssize_t records, inner_bytes, note_bytes;
+} Some;
+
+/* Return the records from a position on: as many as fit `most_bytes`, at least one. */
+static Some
+some_records(const Py_buffer *body, Py_ssize_t position, Py_ssize_t most_records, Py_ssize_t most_bytes)
+{
+    Some some = {.end = NULL};
+    if (position < 0 || position > body->len) {
+        return some;
+    }
+    const unsigned char *at = (const unsigned char *)body->buf + position, *body_end = at + body->len - position;
+    some.start = at;
+    while (some.records < most_records) {
+        Record record = record_at(at, body_end);
+        if (record.end == NULL) {
+            return some;
+        }
+        Py_ssize_t inner = MESSAGE_OVERHEAD + record.value_bytes;
+        Py_ssize_t notes = record.delta_bytes + 1 + record.key_bytes + record.header_bytes;
+        if (some.records && some.inner_bytes + some.note_bytes + inner + notes > most_bytes) {
+            break;
+        }
+        some.inner_bytes += inner;
+        some.note_bytes += notes;
+        some.records++;
+        at = record.end;
+    }
+    some.end = at;
+    return some;
+}
+
+static inline unsigned char *
+put_message_head(unsigned char *at, const unsigned char *value, Py_ssize_t value_bytes)
+{
+    put_big_endian(at, (uint32_t)(value_bytes + MESSAGE_OVERHEAD - LENGTH_BYTES));
+    at[4] = 1;
+    at[5] = 0;
+    put_big_endian(at + 6, crc32_of(value, (size_t)value_bytes));
+    return at + MESSAGE_OVERHEAD;
+}
+
+static inline unsigned char *
+put_note(unsigned char *at, const Record *record)
+{
+    at = put_bytes(at, record->delta, record->delta_bytes);
+    *at++ = (unsigned char)record->is_null;
+    at = put_bytes(at, record->key, record->key_bytes);
+    return put_bytes(at, record->headers, record->header_bytes);
+}
+
 static PyObject *
 records_take(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
@@ -297,28 +351,9 @@ records_take(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
         PyObject_GetBuffer(args[0], &body, PyBUF_SIMPLE) < 0) {
         return NULL;
     }
-    const unsigned char *data = body.buf, *end = data + body.len;
-    int is_usual = sizes[0] >= 0 && sizes[0] <= body.len;
-    const unsigned char *start = is_usual ? data + sizes[0] : data, *at = start;
-    Py_ssize_t records = 0, inner_bytes = 0, note_bytes = 0;
-    while (is_usual && records < sizes[1]) {
-        Record record = record_at(at, end);
-        if (record.end == NULL) {
-            is_usual = 0;
-            break;
-        }
-        Py_ssize_t more_inner = MESSAGE_OVERHEAD + record.value_bytes;
-        Py_ssize_t more_notes = record.delta_bytes + 1 + record.key_bytes + record.header_bytes;
-        if (records && inner_bytes + note_bytes + more_inner + more_notes > sizes[2]) {
-            break;
-        }
-        inner_bytes += more_inner;
-        note_bytes += more_notes;
-        records++;
-        at = record.end;
-    }
-    PyObject *inner = is_usual ? PyBytes_FromStringAndSize(NULL, inner_bytes) : NULL;
-    PyObject *notes = inner == NULL ? NULL : PyBytes_FromStringAndSize(NULL, note_bytes);
+    Some some = some_records(&body, sizes[0], sizes[1], sizes[2]);
+    PyObject *inner = some.end == NULL ? NULL : PyBytes_FromStringAndSize(NULL, some.inner_bytes);
+    PyObject *notes = inner == NULL ? NULL : PyBytes_FromStringAndSize(NULL, some.note_bytes);
     if (notes == NULL) {
         Py_XDECREF(inner);
         PyBuffer_Release(&body);
@@ -326,22 +361,132 @@ records_take(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t coun
     }
     unsigned char *message = (unsigned char *)PyBytes_AsString(inner);
     unsigned char *note = (unsigned char *)PyBytes_AsString(notes);
-    at = start;
-    for (Py_ssize_t index = 0; index < records; index++) {
-        Record record = record_at(at, end);
-        put_big_endian(message, (uint32_t)(record.value_bytes + MESSAGE_OVERHEAD - LENGTH_BYTES));
-        message[4] = 1;
-        message[5] = 0;
-        put_big_endian(message + 6, crc32_of(record.value, (size_t)record.value_bytes));
-        message = put_bytes(message + MESSAGE_OVERHEAD, record.value, record.value_bytes);
-        note = put_bytes(note, record.delta, record.delta_bytes);
-        *note++ = (unsigned char)record.is_null;
-        note = put_bytes(note, record.key, record.key_bytes);
-        note = put_bytes(note, record.headers, record.header_bytes);
+    for (const unsigned char *at = some.start; at < some.end;) {
+        Record record = record_at(at, some.end);
+        message = put_message_head(message, record.value, record.value_bytes);
+        message = put_bytes(message, record.value, record.value_bytes);
+        note = put_note(note, &record);
         at = record.end;
     }
+    Py_ssize_t end = some.end - (const unsigned char *)body.buf;
     PyBuffer_Release(&body);
-    return Py_BuildValue("(NNnn)", inner, notes, (Py_ssize_t)(at - data), records);
+    return Py_BuildValue("(NNnn)", inner, notes, end, some.records);
+}
+
+/* ---- wrappers: the forms are described in layout.py */
+
+static const unsigned char gzip_header[] = {0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 0xFF};
+
+enum {
+    GZIP_CODEC = 1,
+    FIELD_BYTES = 6, /* before the notes, behind the gzip header */
+    NOTES_HEAD_BYTES = 60,
+    NOTES_COUNT_AT = 35,
+    NOTES_SIZE_AT = 56,
+    MOST_NOTES = 0xFFFF - 4, /* of one member */
+    STORED_HEAD_BYTES = 5,
+    STORED_BYTES = 0xFFFF,
+    TRAILER_BYTES = 8
+};
+
+static inline unsigned char *
+put_little_endian(unsigned char *at, uint32_t value, int bytes)
+{
+    for (; bytes > 0; bytes--, value >>= 8) {
+        *at++ = (unsigned char)value;
+    }
+    return at;
+}
+
+/* A deflate stream that stores what it is given, and that is known by its size. */
+typedef struct {
+    unsigned char *at, *block; /* `block` is where the last one begins */
+    Py_ssize_t block_left, left; /* bytes of the block that was begun, and of all that is still to come */
+    uint32_t crc;                /* of the blocks that are whole */
+} Stored;
+
+static inline void
+put_stored(Stored *stream, const unsigned char *from, Py_ssize_t size)
+{
+    while (size > 0) {
+        if (stream->block_left == 0) {
+            stream->block_left = stream->left < STORED_BYTES ? stream->left : STORED_BYTES;
+            *stream->at++ = stream->left == stream->block_left; /* whether it is the last one */
+            stream->at = put_little_endian(stream->at, (uint32_t)stream->block_left, 2);
+            stream->at = put_little_endian(stream->at, (uint32_t)stream->block_left ^ 0xFFFF, 2);
+            stream->block = stream->at;
+        }
+        Py_ssize_t here = size < stream->block_left ? size : stream->block_left;
+        stream->at = put_bytes(stream->at, from, here);
+        from += here;
+        size -= here;
+        stream->block_left -= here;
+        stream->left -= here;
+        if (stream->block_left == 0) {
+            stream->crc = crc32_after(stream->crc, stream->block, (size_t)(stream->at - stream->block));
+        }
+    }
+}
+
+static void
+put_wrapper(unsigned char *at, Py_ssize_t size, const Some *some, const unsigned char *notes_head)
+{
+    unsigned char *payload = at + MESSAGE_OVERHEAD, *note = put_bytes(payload, gzip_header, sizeof gzip_header);
+    uint32_t here = (uint32_t)(NOTES_HEAD_BYTES + some->note_bytes);
+    note = put_little_endian(note, here + 4, 2);
+    *note++ = 'K';
+    *note++ = 'G';
+    note = put_little_endian(note, here, 2);
+    put_bytes(note, notes_head, NOTES_HEAD_BYTES);
+    put_big_endian(note + NOTES_COUNT_AT, (uint32_t)some->records);
+    put_big_endian(note + NOTES_SIZE_AT, (uint32_t)some->note_bytes);
+    note += NOTES_HEAD_BYTES;
+    Stored values = {note + some->note_bytes, NULL, 0, some->inner_bytes, 0};
+    for (const unsigned char *from = some->start; from < some->end;) {
+        Record record = record_at(from, some->end);
+        unsigned char head[MESSAGE_OVERHEAD];
+        put_message_head(head, record.value, record.value_bytes);
+        put_stored(&values, head, MESSAGE_OVERHEAD);
+        put_stored(&values, record.value, record.value_bytes);
+        note = put_note(note, &record);
+        from = record.end;
+    }
+    put_little_endian(put_little_endian(values.at, values.crc, 4), (uint32_t)some->inner_bytes, 4);
+    put_big_endian(at, (uint32_t)(size - LENGTH_BYTES));
+    at[4] = 1;
+    at[5] = GZIP_CODEC;
+    put_big_endian(at + 6, crc32_of(payload, (size_t)(size - MESSAGE_OVERHEAD)));
+}
+
+static PyObject *
+records_wrapper(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t sizes[3]; /* position, most_records, most_bytes */
+    Py_buffer body;
+    if (expect("wrapper", count, 5) < 0 || read_sizes(args + 1, sizes, 3) < 0) {
+        return NULL;
+    }
+    if (!PyBytes_CheckExact(args[4]) || PyBytes_Size(args[4]) != NOTES_HEAD_BYTES) {
+        Py_RETURN_NONE;
+    }
+    if (PyObject_GetBuffer(args[0], &body, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    Some some = some_records(&body, sizes[0], sizes[1], sizes[2]);
+    PyObject *message = NULL;
+    if (some.end != NULL && some.records && NOTES_HEAD_BYTES + some.note_bytes <= MOST_NOTES) {
+        Py_ssize_t blocks = (some.inner_bytes + STORED_BYTES - 1) / STORED_BYTES;
+        Py_ssize_t size = MESSAGE_OVERHEAD + (Py_ssize_t)sizeof gzip_header + FIELD_BYTES + NOTES_HEAD_BYTES +
+                          some.note_bytes + STORED_HEAD_BYTES * blocks + some.inner_bytes + TRAILER_BYTES;
+        message = PyBytes_FromStringAndSize(NULL, size);
+        if (message != NULL) {
+            put_wrapper((unsigned char *)PyBytes_AsString(message), size, &some,
+                        (const unsigned char *)PyBytes_AsString(args[4]));
+        }
+    }
+    Py_ssize_t end = some.end - (const unsigned char *)body.buf;
+    PyBuffer_Release(&body);
+    return message == NULL ? none_unless_error() : Py_BuildValue("(Nnn)", message, end, some.records);
 }
 
 /* What a message outside wrappers has of a record besides its value: no key, no headers, a timestamp delta of 0. */
@@ -491,6 +636,7 @@ records_wrapped_batch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 static PyMethodDef methods[] = {
     {"check", FAST(records_check), METH_FASTCALL, "Return whether bytes are a number of good records."},
     {"take", FAST(records_take), METH_FASTCALL, "Return an inner set, its notes, where they end, and how many; or None."},
+    {"wrapper", FAST(records_wrapper), METH_FASTCALL, "Return the message of records, where they end, and how many; or None."},
     {"plain_batch", FAST(records_plain_batch), METH_FASTCALL, "Return the batch for a run, and how many it holds; or None."},
     {"wrapped_batch", FAST(records_wrapped_batch), METH_FASTCALL, "Return the batch of a wrapper's records, or None."},
     {NULL, NULL, 0, NULL},

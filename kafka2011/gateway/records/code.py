@@ -28,6 +28,14 @@ class CompiledRecordCode(Protocol):
     ) -> tuple[bytes, bytes, int, int] | None:
         """Return the inner set and the notes of records, where those end, and how many they are."""
 
+    def wrapper(
+        self, body: AnyBytes, position: int, most_records: int, most_bytes: int, notes_head: bytes, /
+    ) -> tuple[bytes, int, int] | None:
+        """Return the message that stores records as they are, where those end, and how many they are.
+
+        Their count and the size of their notes are filled into the head. Notes must fit one member.
+        """
+
     def plain_batch(
         self,
         checksum: Callable[[AnyBytes], int],
@@ -67,6 +75,13 @@ def take(body: AnyBytes, position: int, most_records: int, most_bytes: int) -> t
     """Return what `records_python.take` does."""
     taken = None if compiled is None else compiled.take(body, position, most_records, most_bytes)
     return taken or records_python.take(body, position, most_records, most_bytes)
+
+
+def wrapper(
+    body: AnyBytes, position: int, most_records: int, most_bytes: int, notes_head: bytes
+) -> tuple[bytes, int, int] | None:
+    """Return what `CompiledRecordCode.wrapper` does; None where `take` and `layout.make_wrapper` have to do it."""
+    return None if compiled is None else compiled.wrapper(body, position, most_records, most_bytes, notes_head)
 
 
 def plain_batch(header: bytes, data: AnyBytes, start: int, end: int, skip: int, most_bytes: int) -> tuple[bytes, int]:

@@ -81,9 +81,11 @@ def largest_content(wrapper_bytes: int) -> int:
     return wrapper_bytes - wrapper_bytes // 2048 - 256
 
 
-def make_wrapper(records: Records, place: KafkaPartition, origin: Origin, level: int) -> bytes:
-    """Return the message that holds records. A `level` of 0 stores the values as they are; others are zlib's."""
-    head = _NOTES.pack(
+def notes_head(
+    place: KafkaPartition, origin: Origin, first_timestamp: int, note_bytes: int, *, is_append_time: bool
+) -> bytes:
+    """Return what notes begin with."""
+    return _NOTES.pack(
         VERSION,
         *place,
         origin.producer_id,
@@ -91,9 +93,16 @@ def make_wrapper(records: Records, place: KafkaPartition, origin: Origin, level:
         origin.first_sequence,
         origin.records,
         origin.mark,
-        records.first_timestamp,
-        records.is_append_time,
-        len(records.notes),
+        first_timestamp,
+        is_append_time,
+        note_bytes,
+    )
+
+
+def make_wrapper(records: Records, place: KafkaPartition, origin: Origin, level: int) -> bytes:
+    """Return the message that holds records. A `level` of 0 stores the values as they are; others are zlib's."""
+    head = notes_head(
+        place, origin, records.first_timestamp, len(records.notes), is_append_time=records.is_append_time
     )
     notes = head + records.notes
     inner = records.inner

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafka2011.gateway.records import code
 from kafka2011.gateway.records.errors import MESSAGE_TOO_LARGE, InvalidRecordsError
 from kafka2011.gateway.records.found import Origin
-from kafka2011.gateway.records.layout import KafkaPartition, Records, largest_content, make_wrapper
+from kafka2011.gateway.records.layout import KafkaPartition, Records, largest_content, make_wrapper, notes_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +42,19 @@ def wrappers_of(
     wrappers: list[tuple[bytes, Origin]] = []
     position = done = 0
     while done < batch.records:
-        inner, notes, position, count = code.take(batch.body, position, batch.records - done, most_bytes)
         sequence = (batch.first_sequence + done) % _SEQUENCES if batch.first_sequence >= 0 else -1
-        origin = Origin(batch.producer_id, batch.producer_epoch, sequence, count, new_mark())
-        message = make_wrapper(Records(inner, notes, first_timestamp, batch.is_append_time), place, origin, level)
+        origin = Origin(batch.producer_id, batch.producer_epoch, sequence, 0, new_mark())
+        left = batch.records - done
+        head = notes_head(place, origin, first_timestamp, 0, is_append_time=batch.is_append_time)
+        stored = None if level else code.wrapper(batch.body, position, left, most_bytes, head)
+        if stored is not None:
+            message, position, count = stored
+            origin = origin._replace(records=count)
+        else:
+            inner, notes, position, count = code.take(batch.body, position, left, most_bytes)
+            origin = origin._replace(records=count)
+            records = Records(inner, notes, first_timestamp, batch.is_append_time)
+            message = make_wrapper(records, place, origin, level)
         _check_size(len(message), max_message_bytes)
         wrappers.append((message, origin))
         done += count
