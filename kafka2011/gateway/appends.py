@@ -23,7 +23,7 @@ from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.wire.protocol import produce_frame, produce_head, topic_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafka2011.gateway.links import BrokerLink, BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Numbered
@@ -148,6 +148,7 @@ class Appender:
         self._gaps: dict[int, float] = {}  # since when batches are missing, by the producer
         self._is_running = False
         log.on_pieces = self._note
+        log.sent_sets = self._sent_sets
 
     def append(self, append: Append) -> None:
         """Begin to append; its `done` is set at the end."""
@@ -349,6 +350,13 @@ class Appender:
         while not self._log.is_current and self._holds() and time.monotonic() < deadline_s:
             self._tail.want(self._log)
             self._log.changes.wait(RETRY_S)
+
+    def _sent_sets(self) -> Iterator[bytes]:
+        """Give the sets that are looked for, in the order in which they were sent, up to one without a mark."""
+        for append in self._begun:
+            if not append.is_sent or append.is_plain:
+                return
+            yield from [data for data, _ in append.missing]
 
     def _note(self, pieces: list[Numbered]) -> None:
         """Note which sets have become readable, and with which numbers."""

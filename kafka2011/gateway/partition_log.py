@@ -80,6 +80,7 @@ class PartitionLog:
         self.fault = ""  # why it cannot be followed for now
         self.wanted_until_s = 0.0
         self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
+        self.sent_sets: Callable[[], Iterator[bytes]] = lambda: iter(())  # and not found yet, in this order
         self._grown = Event()
 
     # What the index asks for

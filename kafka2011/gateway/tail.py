@@ -1,10 +1,16 @@
-"""Follows the ends of one broker's logs: one fetch that waits at the broker, for all partitions that somebody wants."""
+"""Follows the ends of one broker's logs: one fetch that waits at the broker, for all partitions that somebody wants.
+
+Where a large set of the gateway's own is to come next, only its head is fetched, and the rest is what was sent. What can
+be read always ends behind a whole message, so a set whose head can be read, with its length, its CRC and its mark, is
+there as a whole. The next ones are asked for in the same way, where they have to be if nobody else has appended.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
 from gevent.event import Event
@@ -12,10 +18,13 @@ from gevent.event import Event
 from kafka2011.errors import BrokerConnectionError, ErrorCodes, KafkaError, OffsetOutOfRangeError
 from kafka2011.gateway.links import BARRIER
 from kafka2011.gateway.partition_log import FETCH_BYTES
+from kafka2011.gateway.records.layout import HEAD_BYTES
 from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, decode_multifetch_body, encode_request
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka2011.gateway.links import BrokerLink, BrokerLinks
     from kafka2011.gateway.partition_log import PartitionLog
 
@@ -28,8 +37,28 @@ FETCHED_BYTES = 16 * 1024 * 1024
 TURN_S = 0.02
 LEAST_BYTES = 64 * 1024
 MOST_PARTS = 1000
+HEADS_FROM_BYTES = 32 * 1024
+"""A set of this size costs more to fetch than one more request."""
+MOST_HEADS = 32
 WANTED_S = 30.0
 """How long the end of a log is followed after somebody has asked for it."""
+
+
+class _Question(NamedTuple):
+    """What is asked of one log at its end: some bytes, or the heads of so many sets that were sent, one at least."""
+
+    log: PartitionLog
+    position: int
+    sets: list[bytes]
+    size: int
+
+    def fetches(self) -> Iterator[FetchRequest]:
+        """Give what is fetched: one range, or that of each head."""
+        position, where = self.position, self.log.where
+        yield FetchRequest(where.topic, where.partition, position, self.size)
+        for data in self.sets[:-1]:
+            position += len(data)
+            yield FetchRequest(where.topic, where.partition, position, HEAD_BYTES)
 
 
 class BrokerTail:
@@ -42,6 +71,8 @@ class BrokerTail:
         self._wanted = Event()
         self._is_parked = False
         self._nudges = 0
+        self._own: set[PartitionLog] = set()  # where the newest set was a large one of the gateway's own
+        self._behind: set[PartitionLog] = set()  # where more can be read at once
         self.connections = 0
         self._greenlet = gevent.spawn(self._run)
 
@@ -102,15 +133,49 @@ class BrokerTail:
         logs = [log for log in logs if self._is_ready(log)]
         if not logs:
             return
+        may_wait = len(logs) == len(self._logs) and all(log.is_current for log in logs) and not self._behind
+        self._behind.clear()
+        self._own.intersection_update(self._logs)
         size = min(FETCH_BYTES, max(LEAST_BYTES, FETCHED_BYTES // len(logs)))
-        fetches = tuple(
-            FetchRequest(log.where.topic, log.where.partition, log.index().end.position, size) for log in logs
-        )
-        may_wait = len(logs) == len(self._logs) and all(log.is_current for log in logs)
+        questions = [self._question(log, size, may_wait=may_wait) for log in logs]
+        fetches = tuple(fetch for question in questions for fetch in question.fetches())
         request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else None)
-        answers = self._ask(request, WAIT_S if may_wait else 0.0)
-        for log, fetch, (error, data) in zip(logs, fetches, answers, strict=True):
-            self._take(log, error, fetch.offset, data)
+        answers = iter(self._ask(request, WAIT_S if may_wait else 0.0))
+        for question in questions:
+            error, data = next(answers)
+            heads = [data, *(next(answers)[1] for _ in question.sets[1:])]
+            if data and not error:
+                data = self._found(question, heads)
+            if data or not heads[0]:
+                self._take(question.log, error, question.position, data)
+
+    def _question(self, log: PartitionLog, size: int, *, may_wait: bool) -> _Question:
+        position = log.index().end.position
+        sets: list[bytes] = []
+        if log not in self._own:
+            return _Question(log, position, sets, size)
+        for data in log.sent_sets() if not may_wait else ():
+            sets.append(data)
+            if sum(map(len, sets)) >= FETCH_BYTES or len(sets) == MOST_HEADS:
+                break
+        return _Question(log, position, sets, HEAD_BYTES)
+
+    def _found(self, question: _Question, heads: list[bytes]) -> bytes:
+        """Return what has come: sets whose heads have. Nothing if somebody else has appended, as is asked for next.
+
+        The next question is for heads where the first set that has come is a large one of the gateway's own.
+        """
+        log, head = question.log, heads[0]
+        first = next(log.sent_sets(), b"")
+        is_own = len(first) >= HEADS_FROM_BYTES and head.startswith(first[:HEAD_BYTES])
+        (self._own.add if is_own else self._own.discard)(log)
+        if question.size > HEAD_BYTES:
+            return head
+        sent = [*islice(log.sent_sets(), len(heads) + 1)] if is_own else []
+        if len(sent) != len(heads):  # so there are more, or none that is known
+            self._behind.add(log)
+        pairs = takewhile(lambda pair: pair[0][:HEAD_BYTES] == pair[1], zip(sent, heads, strict=False))
+        return b"".join([data for data, _ in pairs])
 
     def _is_ready(self, log: PartitionLog) -> bool:
         try:

@@ -23,6 +23,7 @@ from kafka2011.gateway.records.errors import CORRUPT_MESSAGE, InvalidRecordsErro
 from kafka2011.gateway.records.found import Origin
 from kafka2011.message import runs
 from kafka2011.message.compression import Codec
+from kafka2011.message.header import MAGIC_1_OVERHEAD_BYTES
 from kafka2011.message.message_set import encode
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _TRAILER = struct.Struct("<II")
 _NOTES = struct.Struct(">B16siqhii8sqBI")
 _BEFORE_NOTES: Final = len(_GZIP_HEADER) + _EXTRA.size
 _MOST_NOTES: Final = 0xFFFF - 4
+HEAD_BYTES: Final = MAGIC_1_OVERHEAD_BYTES + _BEFORE_NOTES + struct.calcsize(">B16siqhii8s")
+"""Of a wrapper's message, up to its mark: its length, its CRC and who sent it. No two wrappers begin with the same."""
 _NOTHING: Final = b"\x03\x00"  # in deflate, and its CRC and size
 _EMPTY_REST: Final = _NOTHING + bytes(_TRAILER.size)
 _STORED_BYTES: Final = 0xFFFF
