@@ -351,12 +351,12 @@ class Appender:
             self._tail.want(self._log)
             self._log.changes.wait(RETRY_S)
 
-    def _sent_sets(self) -> Iterator[bytes]:
+    def _sent_sets(self) -> Iterator[tuple[bytes, Origin]]:
         """Give the sets that are looked for, in the order in which they were sent, up to one without a mark."""
         for append in self._begun:
             if not append.is_sent or append.is_plain:
                 return
-            yield from [data for data, _ in append.missing]
+            yield from [(data, origin) for data, origin in append.missing if origin is not None]
 
     def _note(self, pieces: list[Numbered]) -> None:
         """Note which sets have become readable, and with which numbers."""

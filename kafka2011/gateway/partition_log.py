@@ -7,7 +7,7 @@ import struct
 from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import gevent
 from gevent.event import Event
@@ -17,7 +17,7 @@ from kafka2011.errors import KafkaError, LogError, OffsetOutOfRangeError
 from kafka2011.gateway.recent_bytes import NumberedBytes, RecentBytes
 from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError
-from kafka2011.gateway.records.found import Kind
+from kafka2011.gateway.records.found import Kind, Piece
 from kafka2011.gateway.records.pieces import find_pieces
 from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps
 from kafka2011.wire.protocol import EARLIEST, LATEST
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from kafka2011.gateway.links import BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Boundary, Numbered
     from kafka2011.gateway.numbering.partition_index import PartitionIndex
-    from kafka2011.gateway.records.found import Piece
+    from kafka2011.gateway.records.found import Origin
     from zk.cluster import TopicPartition
+
+    SentSet: TypeAlias = tuple[bytes, Origin]
+    """A set that this gateway has sent: one wrapper, and who sent its records."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +83,12 @@ class PartitionLog:
         self.fault = ""  # why it cannot be followed for now
         self.wanted_until_s = 0.0
         self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
-        self.sent_sets: Callable[[], Iterator[bytes]] = lambda: iter(())  # and not found yet, in this order
+        self.sent_sets: Callable[[], Iterator[SentSet]] = lambda: iter(())  # and not found yet, in this order
+        self._taken: tuple[int, int, list[Piece]] = (
+            0,
+            0,
+            [],
+        )  # sets that were sent: from where, how many bytes, pieces
         self._grown = Event()
 
     # What the index asks for
@@ -100,6 +108,9 @@ class PartitionLog:
 
     def find_pieces(self, data: bytes, position: int) -> tuple[list[Piece], int]:
         """Divide bytes into pieces; see `records.pieces`."""
+        taken_from, taken_bytes, pieces = self._taken
+        if data and (position, len(data)) == (taken_from, taken_bytes):
+            return [*pieces], position + len(data)
         return find_pieces(
             data,
             position,
@@ -191,6 +202,18 @@ class PartitionLog:
             self._recent.add(NumberedBytes(position, data, numbered))
         self.on_pieces(numbered)
         self.wake()
+
+    def take_sent(self, position: int, sets: list[SentSet]) -> None:
+        """Take sets that were sent and lie there, one behind the other."""
+        at, pieces = position, []
+        for data, origin in sets:
+            pieces.append(Piece(Kind.WRAPPER, at, at + len(data), origin.records, origin))
+            at += len(data)
+        self._taken = position, at - position, pieces
+        try:
+            self.take(position, b"".join([data for data, _ in sets]))
+        finally:
+            self._taken = 0, 0, []
 
     def note_current(self) -> None:
         """Note that all that is readable has been indexed."""

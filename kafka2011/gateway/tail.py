@@ -1,8 +1,8 @@
 """Follows the ends of one broker's logs: one fetch that waits at the broker, for all partitions that somebody wants.
 
-Where a large set of the gateway's own is to come next, only its head is fetched, and the rest is what was sent. What can
-be read always ends behind a whole message, so a set whose head can be read, with its length, its CRC and its mark, is
-there as a whole. The next ones are asked for in the same way, where they have to be if nobody else has appended.
+Where a large set of the gateway's own is to come next, only its head is fetched, and the rest is what was sent. What
+can be read always ends behind a whole message, so a set whose head can be read, with its length, its CRC and its mark,
+is there as a whole. Those behind it are asked for in the same way, where they must be if nobody else has appended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka2011.gateway.links import BrokerLink, BrokerLinks
-    from kafka2011.gateway.partition_log import PartitionLog
+    from kafka2011.gateway.partition_log import PartitionLog, SentSet
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +45,18 @@ WANTED_S = 30.0
 
 
 class _Question(NamedTuple):
-    """What is asked of one log at its end: some bytes, or the heads of so many sets that were sent, one at least."""
+    """What is asked of one log at its end: `size` bytes, or the heads of so many sets that were sent, one at least."""
 
     log: PartitionLog
     position: int
-    sets: list[bytes]
+    sets: list[SentSet]
     size: int
 
     def fetches(self) -> Iterator[FetchRequest]:
         """Give what is fetched: one range, or that of each head."""
         position, where = self.position, self.log.where
         yield FetchRequest(where.topic, where.partition, position, self.size)
-        for data in self.sets[:-1]:
+        for data, _ in self.sets[:-1]:
             position += len(data)
             yield FetchRequest(where.topic, where.partition, position, HEAD_BYTES)
 
@@ -144,38 +144,39 @@ class BrokerTail:
         for question in questions:
             error, data = next(answers)
             heads = [data, *(next(answers)[1] for _ in question.sets[1:])]
-            if data and not error:
-                data = self._found(question, heads)
-            if data or not heads[0]:
-                self._take(question.log, error, question.position, data)
+            sets = self._found(question, heads) if data and not error else []
+            if sets or not data or question.size > HEAD_BYTES:
+                self._take(question.log, error, question.position, data, sets)
 
     def _question(self, log: PartitionLog, size: int, *, may_wait: bool) -> _Question:
         position = log.index().end.position
-        sets: list[bytes] = []
+        sets: list[SentSet] = []
         if log not in self._own:
             return _Question(log, position, sets, size)
-        for data in log.sent_sets() if not may_wait else ():
-            sets.append(data)
-            if sum(map(len, sets)) >= FETCH_BYTES or len(sets) == MOST_HEADS:
+        size = 0
+        for sent in log.sent_sets() if not may_wait else ():
+            sets.append(sent)
+            size += len(sent[0])
+            if size >= FETCH_BYTES or len(sets) == MOST_HEADS:
                 break
         return _Question(log, position, sets, HEAD_BYTES)
 
-    def _found(self, question: _Question, heads: list[bytes]) -> bytes:
-        """Return what has come: sets whose heads have. Nothing if somebody else has appended, as is asked for next.
+    def _found(self, question: _Question, heads: list[bytes]) -> list[SentSet]:
+        """Return the sets whose heads have come. None if somebody else has appended: the next question is for bytes.
 
-        The next question is for heads where the first set that has come is a large one of the gateway's own.
+        It is for heads where the first set that has come is a large one of the gateway's own.
         """
         log, head = question.log, heads[0]
-        first = next(log.sent_sets(), b"")
+        first, _ = next(log.sent_sets(), (b"", None))
         is_own = len(first) >= HEADS_FROM_BYTES and head.startswith(first[:HEAD_BYTES])
         (self._own.add if is_own else self._own.discard)(log)
         if question.size > HEAD_BYTES:
-            return head
+            return []
         sent = [*islice(log.sent_sets(), len(heads) + 1)] if is_own else []
         if len(sent) != len(heads):  # so there are more, or none that is known
             self._behind.add(log)
-        pairs = takewhile(lambda pair: pair[0][:HEAD_BYTES] == pair[1], zip(sent, heads, strict=False))
-        return b"".join([data for data, _ in pairs])
+        pairs = takewhile(lambda pair: pair[0][0][:HEAD_BYTES] == pair[1], zip(sent, heads, strict=False))
+        return [each for each, _ in pairs]
 
     def _is_ready(self, log: PartitionLog) -> bool:
         try:
@@ -204,12 +205,14 @@ class BrokerTail:
             self._nudges = 0
         return decode_multifetch_body(frame[2:], len(request.fetches))
 
-    def _take(self, log: PartitionLog, error: int, position: int, data: bytes) -> None:
+    def _take(self, log: PartitionLog, error: int, position: int, data: bytes, sets: list[SentSet]) -> None:
         try:
             if error == OffsetOutOfRangeError.code:
                 log.check()
             elif error != ErrorCodes.NONE:
                 raise ErrorCodes.error_for(error, f"a fetch at the end of {log.where} was refused")
+            elif sets:
+                log.take_sent(position, sets)
             elif data:
                 log.take(position, data)
             elif position == log.index().end.position:

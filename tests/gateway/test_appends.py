@@ -11,7 +11,7 @@ import gevent
 import pytest
 
 from kafka2011.errors import BrokerConnectionError, LogError
-from kafka2011.gateway import appends
+from kafka2011.gateway import appends, tail
 from kafka2011.gateway import largest_time as largest_time_module
 from kafka2011.gateway.appends import Append, Appender
 from kafka2011.gateway.largest_time import largest_time
@@ -21,6 +21,7 @@ from kafka2011.gateway.partition_log import PartitionLog
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.records.batches import open_batches
 from kafka2011.gateway.records.found import Origin
+from kafka2011.gateway.records.layout import HEAD_BYTES
 from kafka2011.gateway.records.wrappers import wrappers_of
 from kafka2011.gateway.tail import BrokerTail
 from kafka2011.message.message_set import MessageSet
@@ -123,6 +124,12 @@ def told(append: Append) -> tuple[ErrorCode, int]:
     return append.error, append.first_number
 
 
+@pytest.fixture(autouse=True, params=["bytes", "heads"])
+def each_way_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all that was sent read back, or only heads of it, as of large sets."""
+    monkeypatch.setattr(tail, "HEADS_FROM_BYTES", 1 if request.param == "heads" else 1 << 30)
+
+
 @pytest.fixture
 def partition() -> Iterator[Partition]:
     made = Partition()
@@ -136,6 +143,68 @@ def test_the_number_is_that_of_the_first_record_behind_what_others_have_appended
     assert partition.sent(b"one", b"two") == (ErrorCode.NONE, 2)
     assert partition.sent(b"three") == (ErrorCode.NONE, 4)
     assert partition.values() == {0: b"2011", 1: b"again", 2: b"one", 3: b"two", 4: b"three"}
+
+
+@pytest.fixture
+def fetched(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how much each fetch of the partition's tail gets, which has just found a set of its own."""
+    monkeypatch.setattr(tail, "HEADS_FROM_BYTES", 1)
+    sizes: list[int] = []
+    read = partition.broker.read
+
+    def note(position: int, max_bytes: int) -> bytes:
+        data = read(position, max_bytes)
+        sizes.extend([len(data)] if data else [])
+        return data
+
+    assert partition.sent(b"first") == (ErrorCode.NONE, 0)
+    monkeypatch.setattr(partition.broker, "read", note)
+    return sizes
+
+
+def test_of_what_was_sent_only_heads_are_read_back(partition: Partition, fetched: list[int]) -> None:
+    values = [b"%d" % number * 400 for number in range(9)]
+    sent = [partition.send(*values[at : at + 3], set_bytes=1000) for at in (0, 3, 6)]
+    assert [told(append) for append in sent] == [(ErrorCode.NONE, number) for number in (1, 4, 7)]
+    assert set(fetched) == {HEAD_BYTES}
+    assert list(partition.values().values()) == [b"first", *values]
+
+
+def test_heads_that_are_another_producers_are_followed_by_all_bytes(partition: Partition, fetched: list[int]) -> None:
+    partition.broker.is_flushing = False
+    partition.broker.append(partition.wrapped(b"other", producer=(7, 0, 0)))
+    sent = [partition.send(b"%d" % number * 100) for number in range(2)]
+    eventually(lambda: len(partition.broker.appends) == 3)
+    partition.broker.append(bytes(MessageSet([b"2011"])))
+    partition.broker.is_flushing = True
+    partition.broker.flush()
+    assert [told(append) for append in sent] == [(ErrorCode.NONE, 2), (ErrorCode.NONE, 3)]
+    assert partition.values() == {0: b"first", 1: b"other", 2: b"0" * 100, 3: b"1" * 100, 4: b"2011"}
+    assert fetched[0] == HEAD_BYTES < max(fetched)
+
+
+def test_a_head_that_can_be_read_says_nothing_of_the_next_set(partition: Partition, fetched: list[int]) -> None:
+    """A crash has cut a batch: the set in its middle is not there, and another producer's is."""
+    values = [b"%d" % number * 400 for number in range(4)]
+
+    def cut() -> None:
+        partition.broker.after_append = lambda: None
+        sets = [data for data, _ in append.sets]
+        assert b"".join(sets) == partition.broker.appends[-1]
+        sets[2] = partition.wrapped(b"other", producer=(7, 0, 0))
+        partition.broker.unflushed = b"".join(sets)
+        partition.broker.flush()
+        partition.broker.is_flushing = True
+
+    partition.broker.is_flushing = False
+    partition.broker.after_append = cut
+    append = partition.send(*values, set_bytes=1000)
+    eventually(lambda: len(append.numbers) >= 3)
+    assert not append.done.is_set()
+    assert fetched[:2] == [HEAD_BYTES] * 2
+    partition.broker.crash()
+    assert told(append) == (ErrorCode.NONE, -1)
+    assert [*partition.values().values()] == [b"first", *values[:2], b"other", values[3], values[2]]
 
 
 def test_one_answer_has_what_came_one_by_one(partition: Partition) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import gevent
 from gevent.event import Event
 
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
@@ -128,6 +129,7 @@ class LinkInMemory:
 
     def receive(self, wait_s: float = 0) -> bytes:
         del wait_s
+        gevent.sleep(0)  # as with any socket, others run meanwhile
         request = self._requests.pop(0)
         while request.fetches and request.wait is not None and not self._requests and not self._has_failed:
             if any(self._read(fetch)[1] or self._read(fetch)[0] for fetch in request.fetches):

@@ -15,6 +15,7 @@ from kafka2011.gateway.numbering.counting import (
 )
 from kafka2011.gateway.records.errors import LostBoundaryError
 from kafka2011.gateway.records.found import Kind, Piece
+from kafka2011.message import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -163,13 +164,14 @@ def sealed(
     """
     newest = list(seals)
     first = position + len(data) - MOST_SEALS * seal_bytes
+    view = memoryview(data)
     for piece in (each.piece for each in numbered):
-        content = data[piece.start - position : piece.end - position]
+        content = view[piece.start - position : piece.end - position]
         if piece.kind is Kind.DAMAGED or piece.end <= first:
             continue
         last = newest[-1] if newest else None
         if last is not None and last.end == piece.start and last.end - last.start < seal_bytes:
             newest[-1] = Seal(last.start, piece.end, zlib.crc32(content, last.checksum))
         else:
-            newest.append(Seal(piece.start, piece.end, zlib.crc32(content)))
+            newest.append(Seal(piece.start, piece.end, runs.chosen.crc32(content)))
     return tuple(newest[-MOST_SEALS:])

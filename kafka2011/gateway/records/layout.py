@@ -104,9 +104,7 @@ def notes_head(
 
 def make_wrapper(records: Records, place: KafkaPartition, origin: Origin, level: int) -> bytes:
     """Return the message that holds records. A `level` of 0 stores the values as they are; others are zlib's."""
-    head = notes_head(
-        place, origin, records.first_timestamp, len(records.notes), is_append_time=records.is_append_time
-    )
+    head = notes_head(place, origin, records.first_timestamp, len(records.notes), is_append_time=records.is_append_time)
     notes = head + records.notes
     inner = records.inner
     parts: list[AnyBytes] = []

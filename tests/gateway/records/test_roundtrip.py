@@ -109,6 +109,22 @@ def test_what_a_client_sends_comes_back(
     assert [message.payload for message in decode(plain, "t", 0, 0, 0)] == values
 
 
+@settings(deadline=None, max_examples=40)
+@given(RECORDS, PRODUCERS, st.none() | TIMES, st.sampled_from([300, 4096, 1 << 18]))
+@example([Record(b"x" * 65_525), Record(b"y" * 140_000), Record(b"")], (1, 0, 0), None, 1 << 18)
+@example([Record(b"x", b"k" * 65_465)], (1, 0, 0), None, 1 << 18)  # as many notes as one member takes
+@example([Record(b"x", b"k" * 65_466)], (1, 0, 0), None, 1 << 18)
+@pytest.mark.skipif(COMPILED is None, reason="no C code")
+def test_what_is_stored_in_one_step_has_the_same_bytes(
+    records: list[Record], producer: tuple[int, int, int], append_time: int | None, max_wrapper_bytes: int
+) -> None:
+    data = batch_of(records, 0, producer, 0 if append_time is None else APPEND_TIME, append_time)
+    messages = stored(data, max_wrapper_bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code, "wrapper", lambda *_: None)
+        assert stored(data, max_wrapper_bytes) == messages
+
+
 @settings(deadline=None, max_examples=80)
 @given(RECORDS, st.sampled_from(CODECS), PRODUCERS, st.sampled_from([300, 4096]))
 @example(FAR_APART, 0, (-1, -1, -1), 4096)
