@@ -22,6 +22,7 @@ EXTENSIONS = [
             "kafka2011/message/_arguments.h",
             "kafka2011/message/_lengths.h",
             "kafka2011/message/_messages.h",
+            "kafka2011/message/_stored.h",
         ],
         extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
         py_limited_api=True,

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "_arguments.h"
-#include "_messages.h"
+#include "_stored.h" /* and with it _messages.h */
 
 enum {
     HELD_BYTES = 64 * 1024 /* a run longer than that lets other threads run */
@@ -355,6 +355,38 @@ runs_complete_prefix_bytes(PyObject *Py_UNUSED(module), PyObject *object)
 }
 
 static PyObject *
+runs_open_stored(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t most;
+    Py_buffer view;
+    if (expect("open_stored", count, 2) < 0 || read_sizes(args + 1, &most, 1) < 0 ||
+        PyObject_GetBuffer(args[0], &view, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    PyObject *opened = NULL;
+    Py_ssize_t size = open_stored(view.buf, view.len, NULL, most), written = -1;
+    if (size >= 0 && (opened = PyBytes_FromStringAndSize(NULL, size)) != NULL) {
+        unsigned char *to = (unsigned char *)PyBytes_AsString(opened);
+        if (size <= HELD_BYTES) {
+            written = open_stored(view.buf, view.len, to, size);
+        } else {
+            Py_BEGIN_ALLOW_THREADS
+            written = open_stored(view.buf, view.len, to, size);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    PyBuffer_Release(&view);
+    if (size >= 0 && opened == NULL) {
+        return NULL;
+    }
+    if (size < 0 || written != size) {
+        Py_XDECREF(opened);
+        Py_RETURN_NONE;
+    }
+    return opened;
+}
+
+static PyObject *
 runs_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 {
     return crc_of_object(data, 0);
@@ -376,6 +408,7 @@ static PyMethodDef methods[] = {
     {"decode_opened", FAST(runs_decode_opened), METH_FASTCALL, "Return the messages of an opened set, or None."},
     {"columns", FAST(runs_columns), METH_FASTCALL, "Return where a run ends, its messages, and three columns."},
     {"complete_prefix_bytes", runs_complete_prefix_bytes, METH_O, "Return how many bytes whole messages take."},
+    {"open_stored", FAST(runs_open_stored), METH_FASTCALL, "Return what a GZIP payload of stored blocks opens to."},
     {"crc32", runs_crc32, METH_O, "Return the CRC-32 by the fastest way that this processor has."},
     {"portable_crc32", runs_portable_crc32, METH_O, "Return the CRC-32, in the way that works on every processor."},
     {NULL, NULL, 0, NULL},

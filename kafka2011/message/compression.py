@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING
 import cramjam
 
 from kafka2011.errors import InvalidMessageError
+from kafka2011.message import runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka2011.message.header import AnyBytes
+
 DEFAULT_MAX_OPENED_BYTES = 100 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
+STORED_BYTES = 1024 * 1024
+"""A GZIP payload up to this size is opened in one piece by C code if its bytes are stored, not compressed.
+
+That takes 0.15 ms, or 3 ms where a million bytes open to nothing, and never more memory than the payload has.
+"""
 # zlib copies the input that it did not use, so it is given little at a time.
 GZIP_INPUT_BYTES = 32 * 1024
 
@@ -56,12 +64,12 @@ def compress(codec: Codec, data: bytes) -> bytes:
     return data
 
 
-def decompress(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> bytes:
+def decompress(codec: int, data: AnyBytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> bytes:
     """Return the whole opened payload. Raises InvalidMessageError as `open_chunks` does."""
     return b"".join(open_chunks(codec, data, max_opened_bytes))
 
 
-def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> Iterator[bytes]:
+def open_chunks(codec: int, data: AnyBytes, max_opened_bytes: int = DEFAULT_MAX_OPENED_BYTES) -> Iterator[bytes]:
     """Yield the opened payload in pieces, some of them empty.
 
     So a small input can claim neither much memory nor a long time between two pieces.
@@ -69,9 +77,9 @@ def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPE
     `max_opened_bytes`; the last is noticed before the excess is opened.
     """
     if codec == Codec.GZIP:
-        chunks = _open_gzip(data)
+        chunks = _open_gzip(data, max_opened_bytes)
     elif codec == Codec.SNAPPY:
-        chunks = _open_snappy(data, max_opened_bytes)
+        chunks = _open_snappy(bytes(data), max_opened_bytes)
     else:
         raise InvalidMessageError(f"codec {codec} is unknown")
     opened_bytes = 0
@@ -82,7 +90,12 @@ def open_chunks(codec: int, data: bytes, max_opened_bytes: int = DEFAULT_MAX_OPE
         yield chunk
 
 
-def _open_gzip(data: bytes) -> Iterator[bytes]:
+def _open_gzip(data: AnyBytes, max_opened_bytes: int) -> Iterator[bytes]:
+    if len(data) <= STORED_BYTES:
+        opened = runs.chosen.open_stored(data, max_opened_bytes)
+        if opened is not None:
+            yield opened
+            return
     view = memoryview(data)
     position = 0
     try:

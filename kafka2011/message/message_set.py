@@ -192,7 +192,11 @@ def scan(
     remaining = -1 if max_messages is None else max_messages
     wrappers: list[Wrapper] = []
     fault: str | None = None
-    walk = runs.chosen.walk if checksum is crc32 else partial(runs_python.walk, checksum=checksum)
+    walk = runs.chosen.walk
+    if checksum is crc32:
+        checksum = runs.chosen.crc32
+    else:
+        walk = partial(runs_python.walk, checksum=checksum)
     while position < stop and messages != remaining:
         position, more, large = walk(data, position, stop, remaining - messages if remaining >= 0 else -1)
         if more:
@@ -229,7 +233,7 @@ def _examine(data: AnyBytes, position: int, checksum: Callable[[AnyBytes], int])
     start, end = position + header.overhead_bytes, position + header.message_bytes
     if end > size:
         return None
-    if checksum(data[start:end]) != header.crc:
+    if checksum(memoryview(data)[start:end]) != header.crc:
         return f"CRC differs from the stored {header.crc:#010x}"
     return Found(start, end, header.codec)
 
@@ -268,7 +272,7 @@ def _decode(
         if run:
             yield run
             continue
-        examined = _examine(data, position, crc32)
+        examined = _examine(data, position, runs.chosen.crc32)
         if examined is None:
             if position == 0:
                 raise _too_small(data, _place(topic, broker_id, partition, offset))

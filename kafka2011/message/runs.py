@@ -69,6 +69,9 @@ class RunCode(Protocol):
     def crc32(self, data: AnyBytes, /) -> int:
         """Return the CRC-32 of a payload."""
 
+    def open_stored(self, data: AnyBytes, max_opened_bytes: int, /) -> bytes | None:
+        """Return what a GZIP payload opens to; None for Python unless all of it is stored, good, and within limits."""
+
     def columns(
         self, data: bytes, position: int, stop: int, max_messages: int, base: int, /
     ) -> tuple[int, int, bytes, bytes, bytes]:

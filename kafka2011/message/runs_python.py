@@ -192,3 +192,8 @@ def complete_prefix_bytes(data: bytes) -> int:
             break
         position = end
     return position
+
+
+def open_stored(_data: AnyBytes, _max_opened_bytes: int) -> bytes | None:
+    """Return None: zlib opens payloads of stored blocks as it does any others."""
+    return None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kafka2011.broker.requests import message_check
 from kafka2011.broker.requests.message_check import STEP_MESSAGES, CheckedSet, MessageChecker
 from kafka2011.errors import InvalidMessageError, InvalidMessageSizeError, MessageSizeTooLargeError
-from kafka2011.message.compression import CHUNK_BYTES, Codec, compress, decompress
+from kafka2011.message.compression import CHUNK_BYTES, STORED_BYTES, Codec, compress, decompress
 from kafka2011.message.message_set import MAX_NESTING, MessageSet, decode, encode, scan
 
 if TYPE_CHECKING:
@@ -384,11 +384,25 @@ def test_a_message_of_many_chunks_is_looked_at_when_it_is_whole(monkeypatch: pyt
 
 
 def test_payloads_that_open_to_nothing_give_turns_too() -> None:
-    """A megabyte of empty GZIP members is work without a message."""
+    """Megabytes of empty GZIP members are work without a message."""
     pauses: list[None] = []
-    data = encode(gzip.compress(b"") * 5000, Codec.GZIP)
-    assert MessageChecker(MIB, MIB, pause=lambda: pauses.append(None)).check(data).messages == 0
-    assert len(pauses) >= 5000
+    data = encode(gzip.compress(b"") * 60_000, Codec.GZIP)
+    assert len(data) > STORED_BYTES
+    assert MessageChecker(2 * MIB, MIB, pause=lambda: pauses.append(None)).check(data).messages == 0
+    assert len(pauses) >= 60_000
+
+
+@pytest.mark.parametrize("wrapped", [MIB // 2, 3 * MIB], ids=["in one piece", "in pieces"])
+def test_stored_wrappers_are_held_while_they_are_counted(wrapped: int) -> None:
+    """Those that open at once, too: what they open to is told, and is no more than they have and STORED_BYTES allow."""
+    held: list[int] = []
+    inside = encode(bytes(5000)) * (wrapped // 5010)
+    data = encode(gzip.compress(inside, 0), Codec.GZIP)
+    checked, peak = peak_bytes(MessageChecker(4 * MIB, 4 * MIB, hold=held.append), data)
+    assert checked == (data, wrapped // 5010)
+    assert 0 < max(held) <= min(len(data), STORED_BYTES)
+    assert held[-1] == 0
+    assert peak < max(held) + 4 * CHUNK_BYTES
 
 
 def test_a_small_set_makes_no_pause() -> None:

@@ -88,15 +88,14 @@ class _Walk:
                 raise InvalidMessageError(f"{step.fault} at position {step.end} of a set of {len(data)} bytes{inside}")
             messages += step.messages - len(step.wrappers)
             for wrapper in step.wrappers:
-                messages += self._count_inside(
-                    wrapper.codec, bytes(data[wrapper.payload_start : wrapper.end]), depth + 1
-                )
+                payload = memoryview(data)[wrapper.payload_start : wrapper.end]
+                messages += self._count_inside(wrapper.codec, payload, depth + 1)
             if step.end == len(data) or step.partial_bytes or is_cut_off:
                 return step.end, messages
             checker.pause()
             step = _scan_step(data, step.end)
 
-    def _count_inside(self, codec: int, payload: bytes, depth: int) -> int:
+    def _count_inside(self, codec: int, payload: AnyBytes, depth: int) -> int:
         if depth > MAX_NESTING:
             raise InvalidMessageError(f"compressed sets are nested more than {MAX_NESTING} deep")
         held_outside_bytes = self._held_bytes
