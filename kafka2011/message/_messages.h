@@ -95,29 +95,17 @@ fold(__m128i state, __m128i factors, __m128i next)
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* For 16 bytes and more. */
+#define BY_16 _mm_set_epi64x(0x0CCAA009E, 0x1751997D0) /* x^(128-32), x^(128+32) */
+
+/* What is left of a sum: from a state that stands for all before `at`. */
 CLMUL static uint32_t
-crc_by_clmul(uint32_t state, const unsigned char *at, size_t size)
+rest_by_clmul(__m128i a, const unsigned char *at, size_t size)
 {
-    const __m128i by_64 = _mm_set_epi64x(0x1C6E41596, 0x154442BD4); /* x^(512-32), x^(512+32) */
-    const __m128i by_16 = _mm_set_epi64x(0x0CCAA009E, 0x1751997D0); /* x^(128-32), x^(128+32) */
-    const __m128i by_8 = _mm_set_epi64x(0, 0x163CD6124);            /* x^64 */
+    const __m128i by_16 = BY_16;
+    const __m128i by_8 = _mm_set_epi64x(0, 0x163CD6124);              /* x^64 */
     const __m128i barrett = _mm_set_epi64x(0x1F7011641, 0x1DB710641); /* x^64 / P, P */
     const __m128i low_halves = _mm_set_epi32(0, -1, 0, -1);
-    __m128i a = _mm_xor_si128(load(at), _mm_cvtsi32_si128((int)state));
 
-    if (size >= 64) {
-        __m128i b = load(at + 16), c = load(at + 32), d = load(at + 48);
-        for (at += 64, size -= 64; size >= 64; at += 64, size -= 64) {
-            a = fold(a, by_64, load(at));
-            b = fold(b, by_64, load(at + 16));
-            c = fold(c, by_64, load(at + 32));
-            d = fold(d, by_64, load(at + 48));
-        }
-        a = fold(fold(fold(a, by_16, b), by_16, c), by_16, d);
-    } else {
-        at += 16, size -= 16;
-    }
     for (; size >= 16; at += 16, size -= 16) {
         a = fold(a, by_16, load(at));
     }
@@ -136,7 +124,71 @@ crc_by_clmul(uint32_t state, const unsigned char *at, size_t size)
     return (uint32_t)_mm_extract_epi32(_mm_xor_si128(a, product), 1);
 }
 
-static int has_clmul;
+/* For 16 bytes and more. */
+CLMUL static uint32_t
+crc_by_clmul(uint32_t state, const unsigned char *at, size_t size)
+{
+    const __m128i by_64 = _mm_set_epi64x(0x1C6E41596, 0x154442BD4); /* x^(512-32), x^(512+32) */
+    const __m128i by_16 = BY_16;
+    __m128i a = _mm_xor_si128(load(at), _mm_cvtsi32_si128((int)state));
+
+    if (size < 64) {
+        return rest_by_clmul(a, at + 16, size - 16);
+    }
+    __m128i b = load(at + 16), c = load(at + 32), d = load(at + 48);
+    for (at += 64, size -= 64; size >= 64; at += 64, size -= 64) {
+        a = fold(a, by_64, load(at));
+        b = fold(b, by_64, load(at + 16));
+        c = fold(c, by_64, load(at + 32));
+        d = fold(d, by_64, load(at + 48));
+    }
+    return rest_by_clmul(fold(fold(fold(a, by_16, b), by_16, c), by_16, d), at, size);
+}
+
+/* The same with two states in each register, as newer processors have it: for WIDE_FROM_BYTES and more. */
+#define WIDE __attribute__((target("vpclmulqdq,avx2,pclmul,sse4.1,ssse3")))
+
+enum { WIDE_FROM_BYTES = 512 };
+
+WIDE static inline __m256i
+load_wide(const void *at)
+{
+    return _mm256_loadu_si256((const __m256i *)at);
+}
+
+WIDE static inline __m256i
+fold_wide(__m256i states, __m256i factors, __m256i next)
+{
+    __m256i low = _mm256_clmulepi64_epi128(states, factors, 0x00);
+    __m256i high = _mm256_clmulepi64_epi128(states, factors, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
+}
+
+WIDE static uint32_t
+crc_by_wide_clmul(uint32_t state, const unsigned char *at, size_t size)
+{
+    const __m256i by_128 = _mm256_set_epi64x(0x14A7FE880, 0x1E88EF372, 0x14A7FE880, 0x1E88EF372); /* x^(1024-+32) */
+    const __m128i by_16 = BY_16;
+    __m256i states[4];
+    states[0] = _mm256_xor_si256(load_wide(at), _mm256_zextsi128_si256(_mm_cvtsi32_si128((int)state)));
+    for (int i = 1; i < 4; i++) {
+        states[i] = load_wide(at + 32 * i);
+    }
+    for (at += 128, size -= 128; size >= 128; at += 128, size -= 128) {
+        for (int i = 0; i < 4; i++) {
+            states[i] = fold_wide(states[i], by_128, load_wide(at + 32 * i));
+        }
+    }
+    __m128i a = _mm256_castsi256_si128(states[0]);
+    a = fold(a, by_16, _mm256_extracti128_si256(states[0], 1));
+    for (int i = 1; i < 4; i++) {
+        a = fold(a, by_16, _mm256_castsi256_si128(states[i]));
+        a = fold(a, by_16, _mm256_extracti128_si256(states[i], 1));
+    }
+    return rest_by_clmul(a, at, size);
+}
+
+static int has_clmul, has_wide_clmul;
 
 #endif
 
@@ -145,6 +197,9 @@ static inline uint32_t
 crc32_after(uint32_t sum, const unsigned char *at, size_t size)
 {
 #ifdef HAVE_CLMUL
+    if (has_wide_clmul && size >= WIDE_FROM_BYTES) {
+        return ~crc_by_wide_clmul(~sum, at, size);
+    }
     if (has_clmul && size >= 16) {
         return ~crc_by_clmul(~sum, at, size);
     }
@@ -166,6 +221,7 @@ prepare_crc(void)
 #ifdef HAVE_CLMUL
     __builtin_cpu_init();
     has_clmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    has_wide_clmul = has_clmul && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2");
     return has_clmul;
 #else
     return 0;
