@@ -108,9 +108,8 @@ class PartitionLog:
 
     def find_pieces(self, data: bytes, position: int) -> tuple[list[Piece], int]:
         """Divide bytes into pieces; see `records.pieces`."""
-        taken_from, taken_bytes, pieces = self._taken
-        if data and (position, len(data)) == (taken_from, taken_bytes):
-            return [*pieces], position + len(data)
+        if data and (position, len(data)) == self._taken[:2]:
+            return [*self._taken[2]], position + len(data)
         return find_pieces(
             data,
             position,

@@ -167,16 +167,16 @@ class BrokerTail:
         It is for heads where the first set that has come is a large one of the gateway's own.
         """
         log, head = question.log, heads[0]
-        first, _ = next(log.sent_sets(), (b"", None))
-        is_own = len(first) >= HEADS_FROM_BYTES and head.startswith(first[:HEAD_BYTES])
+        sets = question.sets or [*islice(log.sent_sets(), 1)]
+        is_own = bool(sets) and len(sets[0][0]) >= HEADS_FROM_BYTES and head.startswith(sets[0][0][:HEAD_BYTES])
         (self._own.add if is_own else self._own.discard)(log)
         if question.size > HEAD_BYTES:
             return []
-        sent = [*islice(log.sent_sets(), len(heads) + 1)] if is_own else []
-        if len(sent) != len(heads):  # so there are more, or none that is known
+        pairs = takewhile(lambda pair: pair[0][0][:HEAD_BYTES] == pair[1], zip(sets, heads, strict=False))
+        found = [each for each, _ in pairs]
+        if not found or (len(found) == len(heads) and any(islice(log.sent_sets(), len(found), None))):
             self._behind.add(log)
-        pairs = takewhile(lambda pair: pair[0][0][:HEAD_BYTES] == pair[1], zip(sent, heads, strict=False))
-        return [each for each, _ in pairs]
+        return found
 
     def _is_ready(self, log: PartitionLog) -> bool:
         try:
