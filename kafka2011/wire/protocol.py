@@ -49,7 +49,7 @@ ANY_PARTITION = -1
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 JOINED_FRAME_BYTES = 64 * 1024
 """A larger frame is handled by itself: joining it with what follows would copy more than it saves."""
-LARGE_FRAME_BYTES = 4 * 1024 * 1024
+LARGE_FRAME_BYTES = 256 * 1024
 """From this size on, a frame is a view of what was received. Copying a smaller one is cheaper than reading a view."""
 MAX_INT32 = 2**31 - 1
 
@@ -322,12 +322,13 @@ class FrameReader:
             self._data = self._data[self._position :] + data
             self._position = 0
 
-    def unfinished(self, most_bytes: int) -> bytearray | None:
-        """Return the beginning of a frame, after `next_frame` gave none; None if all of it is more than so many bytes.
+    def unfinished(self) -> tuple[bytearray, int]:
+        """Return the beginning of a frame, after `next_frame` gave none, and its size with that field, as far as known.
 
-        What then comes may be given to `receive_data`, or behind that beginning to `restart`.
+        What then comes may be given to `receive_data`, or behind that beginning to `restart`. As far as it belongs to
+        the same frame, it may also be appended to that beginning.
         """
-        return self._partial if len(self._partial) + self.missing_bytes() <= most_bytes else None
+        return self._partial, len(self._partial) + self.missing_bytes()
 
     def continue_unfinished(self, data: AnyBytes) -> None:
         """Take a copy of bytes that came behind the beginning of a frame that `unfinished` has returned."""
@@ -354,7 +355,7 @@ class FrameReader:
             if end <= len(data):
                 self._position = end
                 return data[start:end]
-        self._partial += data[self._position :]
+        self._partial += memoryview(data)[self._position :]
         self._data = b""
         self._position = 0
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket as stdlib_socket
 import struct
+import sys
 from contextlib import ExitStack
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from gevent import socket
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kafka2011.broker.connections import client_connection
 from kafka2011.broker.connections.turn import let_others_run
 from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.receive_buffer import ReceiveBuffer, ReceiveBuffers
@@ -22,6 +24,7 @@ from kafka2011.broker.server import KafkaServer
 from kafka2011.config.broker import BrokerConfig
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet, encode
+from kafka2011.wire import protocol
 from kafka2011.wire.protocol import (
     ANY_PARTITION,
     EARLIEST,
@@ -45,6 +48,8 @@ HELLO = encode(b"hello")  # 15 bytes
 TWO = encode(b"one") + encode(b"two", magic=0)
 MAX_MESSAGE_BYTES = 60
 BUFFER_BYTES = 300
+RECEIVE_BYTES = 100
+LARGE_FRAME_BYTES = 400
 BARRIER = encode_request(MultiFetchRequest(()))
 ANSWER = bytes.fromhex("00000002 0000")
 
@@ -78,6 +83,8 @@ def servers(code: ReceiveCode, tmp_path_factory: pytest.TempPathFactory) -> Iter
                 return ReceiveBuffers(lambda size_bytes: ReceiveBuffer(code, *limits, size_bytes), 1, BUFFER_BYTES)
 
             patch.setattr(receive_buffer, "new_buffers", new_buffers)
+            patch.setattr(client_connection, "RECEIVE_BYTES", RECEIVE_BYTES)
+            patch.setattr(protocol, "LARGE_FRAME_BYTES", LARGE_FRAME_BYTES)
             config = BrokerConfig(
                 brokerid=0,
                 log_dir=tmp_path_factory.mktemp("logs"),
@@ -171,7 +178,9 @@ def outcome(
         ask(server, [produce(topic, HELLO) + produce(topic, HELLO, 1)])
     caplog.clear()
     before = server.counts()
-    with caplog.at_level(logging.INFO, "kafka2011"):
+    with caplog.at_level(logging.INFO, "kafka2011"), pytest.MonkeyPatch.context() as patch:
+        if server.parts.sockets.buffers is None:
+            patch.setattr(receive_buffer, "compiled", None)
         answered = ask(server, [data[start:end] for start, end in pairwise(edges)])
         with gevent.Timeout(DEADLINE_S):
             while server.parts.sockets.open_connections:
@@ -298,6 +307,38 @@ def test_only_the_beginning_of_a_request_is_kept_and_it_is_claimed(in_c: KafkaSe
         assert not in_c.parts.memory.small_share.unfinished
 
 
+def test_a_large_request_is_claimed_while_it_comes(in_c: KafkaServer) -> None:
+    """Each part of it, in C too, until it is handled; what follows is received as usual."""
+    topic = f"t{next(numbers)}"
+    large = produce(topic, encode(bytes(50)) * 14)
+    with connect(in_c) as client:
+        for start, end in pairwise([0, 3, 50, 350, 351, 700]):
+            client.sendall(large[start:end])
+            with gevent.Timeout(DEADLINE_S):
+                while in_c.parts.memory.small_share.held_bytes != end:
+                    let_others_run()
+        client.sendall(large[700:] + produce(topic, HELLO) + BARRIER)
+        assert client.recv(100) == ANSWER
+        assert in_c.parts.memory.small_share.held_bytes == 0
+    assert b"".join(stored(in_c, topic).values()) == encode(bytes(50)) * 14 + HELLO
+
+
+def test_a_connection_that_is_stopped_within_a_large_request_ends(
+    code: ReceiveCode, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for no more of it."""
+    monkeypatch.setattr(client_connection, "RECEIVE_BYTES", RECEIVE_BYTES)
+    config = BrokerConfig(brokerid=0, log_dir=tmp_path, enable_zookeeper=False, port=0)
+    with KafkaServer(config) as server, connect(server) as client, caplog.at_level(logging.INFO, "kafka2011"):
+        large = produce("t", HELLO * 50_000)
+        client.sendall(large[:300_000])
+        with gevent.Timeout(DEADLINE_S):
+            while server.counts().get("bytes_in", 0) < 300_000:
+                let_others_run()
+            server.stop()
+    assert "ended within a request, after 300000 bytes of it" in caplog.text
+
+
 def test_a_stopped_broker_handles_what_has_arrived(code: ReceiveCode, tmp_path: Path) -> None:
     """And nothing that comes later."""
     config = BrokerConfig(brokerid=0, log_dir=tmp_path, enable_zookeeper=False, port=0)
@@ -386,6 +427,55 @@ def test_nothing_to_receive_and_no_more_to_come(
     assert code.receive(near.fileno(), buffer, bytearray(), 50, 1000, 1000) == (0, 0, 0, [])
     with pytest.raises(OSError, match="Bad file descriptor"):
         code.receive(-1, buffer, bytearray(), 50, 1000, 1000)
+
+
+@given(st.binary(min_size=1, max_size=2000), st.integers(0, 2000), st.lists(st.integers(1, 900), min_size=1))
+def test_the_rest_of_a_frame_is_received_behind_its_beginning(
+    code: ReceiveCode, frame: bytes, split: int, most_bytes: list[int]
+) -> None:
+    """Not a byte more than it has, nor more at once than wanted; and little memory that nothing has come for."""
+    near, far = stdlib_socket.socketpair()
+    with near, far:
+        kept = bytearray(frame[: min(split, len(frame) - 1)])
+        far.sendall(frame[len(kept) :] + b"next")
+        while len(kept) < len(frame):
+            before = bytes(kept)
+            most = most_bytes.pop() if len(most_bytes) > 1 else most_bytes[0]
+            assert code.append(near.fileno(), kept, most, len(frame)) == min(most, len(frame) - len(before))
+            assert kept[: len(before)] == before
+            # A bytearray may take an eighth more than it is told to.
+            assert (
+                sys.getsizeof(kept) <= sys.getsizeof(b"") + 1.125 * max(len(kept), min(2 * len(kept), len(frame))) + 32
+            )
+        assert kept == frame
+        assert near.recv(100) == b"next"
+
+
+def test_the_rest_of_a_frame_that_has_not_come(
+    code: ReceiveCode, pair: tuple[stdlib_socket.socket, stdlib_socket.socket]
+) -> None:
+    """None, and 0 at the end. What was claimed takes no memory; errors are raised, and what has come stays."""
+    near, far = pair
+    kept = bytearray(b"\x06\0\0\0")
+    whole = 100 * 1024 * 1024
+    assert code.append(near.fileno(), kept, 1000, whole) is None
+    far.sendall(b"123456")
+    assert code.append(near.fileno(), kept, 1000, whole) == 6
+    assert code.append(near.fileno(), kept, 1000, whole) is None
+    assert sys.getsizeof(kept) < 100
+    far.shutdown(stdlib_socket.SHUT_WR)
+    assert code.append(near.fileno(), kept, 1000, whole) == 0
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        code.append(-1, kept, 1000, whole)
+    for most, all_bytes in ((0, whole), (-1, whole), (1000, len(kept)), (1000, 3)):
+        with pytest.raises(ValueError, match="no bytes are wanted"):
+            code.append(near.fileno(), kept, most, all_bytes)
+    with pytest.raises(TypeError):
+        code.append(near.fileno(), bytes(kept), 1000, whole)  # type: ignore[arg-type]
+    far.close()
+    with memoryview(kept), pytest.raises(BufferError):
+        code.append(near.fileno(), kept, 1000, whole)
+    assert kept == b"\x06\0\0\000123456"
 
 
 def test_what_makes_no_sense_is_refused(code: ReceiveCode) -> None:

@@ -15,7 +15,7 @@ import termios
 import time
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gevent
 from gevent import socket
@@ -23,8 +23,9 @@ from gevent.event import Event
 from gevent.hub import Waiter
 
 from kafka2011.broker.connections.answer_writer import CONNECTION_ERRORS, AnswerWriter
-from kafka2011.broker.connections.turn import Turn
+from kafka2011.broker.connections.receiving import READ, Receiving
 from kafka2011.broker.memory.memory_budget import MemoryRefusedError
+from kafka2011.broker.requests import receive_buffer
 from kafka2011.broker.requests.parking import WaitEnd
 from kafka2011.broker.requests.receive_buffer import SIZE_BYTES
 from kafka2011.broker.security.certificates import NOBODY
@@ -54,11 +55,10 @@ DELAY_STEP_S = 0.5
 LEAST_DELAY_S = 0.005
 """It does not sleep for less: what is owed adds up."""
 
-_READ = 1  # libev's number for it
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
-class Connection:
+class Connection(Receiving):
     """An accepted connection, and the resources that it holds in the broker. Owns its socket until `close`."""
 
     __slots__ = (
@@ -66,25 +66,15 @@ class Connection:
         "_buffers",
         "_delay_ends",
         "_has_large_turn",
-        "_large_bytes",
         "_large_turns",
         "_parked",
-        "_readable",
         "_reader",
-        "_small",
-        "_turn",
-        "_unread_bytes",
         "_waited_s",
-        "claim",
-        "counts",
-        "is_active",
         "is_reading",
         "name",
         "opened_claim",
-        "pause",
         "principal",
         "quota",
-        "socket",
         "writer",
     )
 
@@ -97,30 +87,23 @@ class Connection:
         buffers: ReceiveBuffers | None,
         threads: AnswerThreads,
     ) -> None:
-        self.socket = accepted
+        super().__init__(accepted, counts, memory.large_bytes)
         self.name = name
         self.principal = NOBODY
-        self.counts = counts
         self.claim = memory.budget.claim(name, self.stop_both)
         self.opened_claim = memory.budget.claim(name, self.stop_both)
         self._small = memory.small_share.claim(name, self._evict)
         self._large_turns = memory.large_turns
         self._buffers = buffers
         self._behind_bytes = 0  # in a buffer behind the request that is being handled
-        self._readable: Any = None  # what gevent watches the socket by, once it had to be waited for
-        self._large_bytes = memory.large_bytes
         self._has_large_turn = False
-        self._turn = Turn()
-        self.pause = self._turn.pause  # lets others run if this connection has had its turn
         self.writer = AnswerWriter(accepted, counts, self._turn, threads)
         self._reader: FrameReader | None = None
         self._parked: tuple[Parking, ParkedRequest] | None = None
-        self._unread_bytes: int | None = None  # when stopping: how much is still to be read
         self._delay_ends: Event | None = None  # once it has been over its quota
         self._waited_s = 0.0  # by the request in hand, for what is not there yet or because of a quota
         self.quota: ClientQuota | None = None
         self.is_reading = False  # it waits for what comes from the client, or is about to take it
-        self.is_active = True  # something has come since somebody made this False
 
     def stop_reading(self) -> None:
         """Make the requests that have arrived the last: nothing more is read from now on."""
@@ -155,7 +138,7 @@ class Connection:
         self._parked = parking, parked
         began_s = time.monotonic()
         if self._readable is None:
-            self._readable = hub.loop.io(self.socket.fileno(), _READ)
+            self._readable = hub.loop.io(self.socket.fileno(), READ)
         try:
             self._readable.start(self._look_behind)
             waiter.get()
@@ -302,9 +285,9 @@ class Connection:
 
         The reader gets what is left once C has found plain produces at the beginning, and they were appended.
         """
-        buffers = self._buffers
-        kept = None if buffers is None else reader.unfinished(buffers.size_bytes)
-        while buffers is not None and kept is not None:
+        buffers, code = self._buffers, receive_buffer.compiled
+        kept, whole_bytes = reader.unfinished()
+        while buffers is not None and whole_bytes <= buffers.size_bytes:
             self.pause()
             wanted_bytes = self._wanted_bytes(buffers.size_bytes - len(kept))
             if wanted_bytes <= 0:
@@ -324,6 +307,8 @@ class Connection:
             finally:
                 buffers.give_back(buffer)
             self._await_bytes()
+        if code is not None and self.is_plain and whole_bytes - len(kept) > RECEIVE_BYTES:
+            return self._receive_behind(code, kept, whole_bytes, LARGE_RECEIVE_BYTES)
         data = self._receive(most_bytes)
         reader.receive_data(data)
         return len(data)
@@ -348,43 +333,6 @@ class Connection:
                 self._behind_bytes = 0
             received = buffer.look_again(start, end)
         reader.restart(buffer.rest(start, end))
-
-    def _receive(self, most_bytes: int) -> bytes:
-        """Return what has arrived, or nothing when no more is wanted or will come."""
-        wanted_bytes = self._wanted_bytes(most_bytes)
-        if wanted_bytes <= 0:
-            return b""
-        try:
-            data = self.socket.recv(wanted_bytes)
-        except OSError as error:
-            return self._unreadable(error)
-        self._count(len(data))
-        return data
-
-    def _wanted_bytes(self, most_bytes: int) -> int:
-        """Return how much may be read: nothing after the connection was evicted, and what had come when stopping."""
-        if self.claim.refused:
-            return 0
-        return most_bytes if self._unread_bytes is None else min(most_bytes, self._unread_bytes)
-
-    def _unreadable(self, error: OSError) -> bytes:
-        """Return nothing if the connection was evicted meanwhile, which shuts its socket."""
-        if self.claim.refused:
-            return b""
-        raise BrokerConnectionError(f"reading failed: {error}") from error
-
-    def _count(self, received_bytes: int) -> None:
-        if self._unread_bytes is not None:
-            self._unread_bytes -= received_bytes
-        self.is_active = True
-        self.counts["bytes_in"] += received_bytes
-
-    def _await_bytes(self) -> None:
-        """Wait until there are bytes, or the end."""
-        if self._readable is None:
-            self._readable = gevent.get_hub().loop.io(self.socket.fileno(), _READ)
-        socket.wait(self._readable)
-        self._turn.end()
 
     def _answer(self, reply: Reply) -> None:
         try:

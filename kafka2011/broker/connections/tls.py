@@ -36,6 +36,8 @@ _spare: list[memoryview] = []
 class TlsConnection(Connection):
     """A connection whose bytes are encrypted: no C code near its socket."""
 
+    is_plain = False
+
     __slots__ = ("_rule", "_secured")
 
     def __init__(

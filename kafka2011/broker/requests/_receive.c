@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "../../message/_messages.h"
@@ -204,6 +205,70 @@ done:
     return result;
 }
 
+/* Make room for `wanted` bytes behind those of an unfinished frame, which has `whole` bytes in all. What is allocated at
+   once doubles, or most of the frame might be copied each time; it is never more than twice what has come, or `whole`. */
+static int
+make_room(PyObject *kept, Py_ssize_t filled, Py_ssize_t wanted, Py_ssize_t whole)
+{
+    Py_ssize_t capacity = filled < whole / 2 ? 2 * filled : whole;
+    if (capacity > filled + wanted && PyByteArray_Resize(kept, capacity) < 0) {
+        return -1;
+    }
+    return PyByteArray_Resize(kept, filled + wanted); /* which keeps what is allocated, if it gets smaller */
+}
+
+static PyObject *
+receive_append(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    int fd, arrived = 0;
+    PyObject *kept;
+    Py_ssize_t most, whole;
+    if (!PyArg_ParseTuple(arguments, "iO!nn:append", &fd, &PyByteArray_Type, &kept, &most, &whole)) {
+        return NULL;
+    }
+    Py_ssize_t before = PyByteArray_Size(kept), filled = before;
+    ssize_t received = 1;
+    if (most > whole - before) {
+        most = whole - before;
+    }
+    if (most < 1) {
+        PyErr_Format(PyExc_ValueError, "no bytes are wanted behind %zd of %zd", before, whole);
+        return NULL;
+    }
+    while (received > 0 && filled - before < most && ioctl(fd, FIONREAD, &arrived) == 0) {
+        if (arrived < 1 && filled > before) {
+            break;
+        }
+        /* A byte is asked for where none has come, to learn whether the connection has ended. */
+        Py_ssize_t wanted = arrived < 1 ? 1 : arrived;
+        if (wanted > most - (filled - before)) {
+            wanted = most - (filled - before);
+        }
+        if (make_room(kept, filled, wanted, whole) < 0) {
+            return NULL;
+        }
+        char *to = PyByteArray_AsString(kept) + filled;
+        Py_BEGIN_ALLOW_THREADS
+        received = recv(fd, to, (size_t)wanted, MSG_DONTWAIT);
+        Py_END_ALLOW_THREADS
+        if (received > 0) {
+            filled += received;
+        }
+    }
+    int error = errno;
+    if (PyByteArray_Resize(kept, filled) < 0) {
+        return NULL;
+    }
+    if (filled > before || received == 0) {
+        return PyLong_FromSsize_t(filled - before);
+    }
+    if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) {
+        Py_RETURN_NONE;
+    }
+    errno = error;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
 static PyObject *
 receive_runs(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
@@ -272,6 +337,7 @@ receive_crc32(PyObject *Py_UNUSED(module), PyObject *data)
 
 static PyMethodDef methods[] = {
     {"receive", receive_receive, METH_VARARGS, "Return how many bytes came, and the runs of produces that begin them."},
+    {"append", receive_append, METH_VARARGS, "Receive behind the beginning of a frame; return how many bytes came."},
     {"runs", receive_runs, METH_VARARGS, "Return where the runs of produces end that begin there, and these runs."},
     {"join", receive_join, METH_VARARGS, "Move the sets of a run behind its first one; return where they end."},
     {"crc32", receive_crc32, METH_O, "Return the CRC-32 by which messages are checked."},

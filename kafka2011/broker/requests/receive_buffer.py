@@ -32,7 +32,7 @@ RUN_END: Final = 3
 RUN_SETS: Final = 6
 """Where in a run its topic, its start, its end and its number of sets are."""
 BUFFER_BYTES = 256 * 1024
-"""As much as the kernel gives in one call; larger requests are received as without C code."""
+"""As much as the kernel gives in one call; larger requests are received into memory of their own."""
 MOST_BUFFERS = 4
 
 SIZE_BYTES = 4
@@ -51,6 +51,12 @@ class ReceiveCode(Protocol):
 
         Returns how many bytes came, where the first byte stands that is in no run, where the last one ends, and the
         runs: None if all of it belongs to the frame that `kept` begins, and that is still unfinished.
+        """
+
+    def append(self, fd: int, kept: bytearray, most: int, whole: int, /) -> int | None:
+        """Receive at most so many bytes behind the beginning of a frame of `whole` bytes, without waiting.
+
+        Returns how many came, 0 at the end of the connection, None where nothing has come.
         """
 
     def runs(
