@@ -106,7 +106,7 @@ class GatewayServer:
         lists = ListsFile(config.directory / "topics.json")
         catalogue = Catalogue(client, lists, self._drop_changed)
         catalogue.start()
-        self.sockets.listen()
+        self.sockets.bind()
         address = self._address(catalogue.registry)
         claims = Claims(client, catalogue, address, self._drop)
         partitions = Partitions(config, catalogue, claims, self._new_index)
@@ -129,6 +129,7 @@ class GatewayServer:
             address=address,
             counts=self.sockets.counts,
         )
+        self.sockets.listen()
         claims.start()
         group_claims.start()
         coordinator.start()

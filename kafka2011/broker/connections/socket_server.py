@@ -111,8 +111,8 @@ class SocketServer:
         """How many connections are open."""
         return len(self._connections)
 
-    def listen(self) -> None:
-        """Bind and begin to accept. Raises KafkaError naming the address when it is taken."""
+    def bind(self) -> None:
+        """Take the ports; connections wait until `listen`. Raises KafkaError naming the address when it is taken."""
         if self._sockets:
             return
         try:
@@ -122,6 +122,12 @@ class SocketServer:
             self.stop_accepting()
             raise
         self.ports = [listening.getsockname()[1] for listening in self._sockets]
+
+    def listen(self) -> None:
+        """Begin to accept, and `bind` first where that was not done. Raises as it does; may be called twice."""
+        self.bind()
+        if self._acceptors:
+            return
         for listening, listener in zip(self._sockets, self._listeners, strict=True):
             self._acceptors.spawn(self._accept, listening, listener.new_connection)
 

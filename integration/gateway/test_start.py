@@ -1,0 +1,44 @@
+"""A gateway that starts, and clients that do not wait for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import gevent
+from gevent import socket
+
+from kafka2011.config.gateway import GatewayConfig
+from kafka2011.gateway.server import GatewayServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from zk.local_zookeeper import LocalZooKeeper
+
+DEADLINE_S = 20.0
+API_VERSIONS = bytes.fromhex("0012 0000 00000007 ffff")  # of version 0, without a client's name
+
+
+def test_a_client_that_connects_during_the_start_is_answered_after_it(
+    zookeeper: LocalZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = GatewayConfig(zk_connect=zookeeper.connect_string, directory=tmp_path, port=0, metrics_port=-1)
+    server = GatewayServer(config)
+    address = server._address  # in which it waits for ZooKeeper, with its port bound
+    early = socket.socket()
+
+    def connect_meanwhile(registry: object) -> object:
+        early.connect(("127.0.0.1", server.port))
+        early.sendall(len(API_VERSIONS).to_bytes(4) + API_VERSIONS)
+        for _ in range(50):  # rounds of the event loop, in which it would be served
+            gevent.sleep(1e-6)
+        return address(registry)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(server, "_address", connect_meanwhile)
+    with gevent.Timeout(DEADLINE_S), caplog.at_level(logging.ERROR), early, server:
+        size = int.from_bytes(early.recv(4, socket.MSG_WAITALL))
+        assert early.recv(size, socket.MSG_WAITALL)[:6] == API_VERSIONS[4:8] + bytes(2)
+    assert not caplog.records
