@@ -442,10 +442,15 @@ with its ZooKeeper; Kafka's Java has a heap of 1 GB.""",
 
 
 def chapter(body: Mapping[str, Any], _pictures: Path) -> str:
-    """Put each into a table, ours and Kafka's rows beside one another."""
+    """Put each into a table, ours and Kafka's rows beside one another.
+
+    A table that was not measured with the others says when it was: `body["alone"]` has the time.
+    """
     parts = []
     for name, explained in TEXT.items():
         by_kind = body["tables"].get(name, {})
+        if when := body.get("alone", {}).get(name):
+            explained += f"\nMeasured alone, at {when}: compare these figures with one another, not with other tables."  # noqa: PLW2901
         rows = [
             {"row": row, "system": title, "figures": figures}
             for row in dict.fromkeys(row for several in by_kind.values() for row in several)
