@@ -18,11 +18,14 @@ TESTS = (
     "tests/message/test_runs.py",
     "tests/message/test_message.py",
     "tests/message/test_columns.py",
+    "tests/message/test_stored.py",
     "tests/producer/test_accumulator.py",
     "tests/producer/test_appending.py",
     "tests/broker/test_message_check.py",
     "tests/broker/test_receiving.py",
     "tests/wire/test_connection.py",
+    "tests/gateway/records/test_layout.py",
+    "tests/gateway/records/test_roundtrip.py",
     "tests/clients/test_fetch_on.py",
     "tests/warehouse/rows/test_batch_reader.py",
 )
@@ -47,7 +50,7 @@ def test_the_sanitizer_is_at_work(sanitized: Path) -> None:
 
 
 def test_under_the_sanitizers(sanitized: Path) -> None:
-    """All tests of messages, connections and columns pass, those in which every allocation fails once too."""
+    """All tests of messages, records, connections and columns pass, those in which every allocation fails once too."""
     said = run(sys.executable, "-m", "pytest", "-q", *TESTS, cwd=sanitized, **preloaded(sanitized))
     assert " passed" in said
     assert " failed" not in said

@@ -10,6 +10,7 @@ from gevent import socket
 
 from kafka2011.config.gateway import GatewayConfig
 from kafka2011.gateway.server import GatewayServer
+from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +28,17 @@ def test_a_client_that_connects_during_the_start_is_answered_after_it(
 ) -> None:
     config = GatewayConfig(zk_connect=zookeeper.connect_string, directory=tmp_path, port=0, metrics_port=-1)
     server = GatewayServer(config)
-    address = server._address  # in which it waits for ZooKeeper, with its port bound
+    node_id = GatewayRegistry.node_id  # in which it waits for ZooKeeper, with its port bound
     early = socket.socket()
 
-    def connect_meanwhile(registry: object) -> object:
+    def connect_meanwhile(registry: GatewayRegistry, host: str, port: int) -> int:
         early.connect(("127.0.0.1", server.port))
         early.sendall(len(API_VERSIONS).to_bytes(4) + API_VERSIONS)
         for _ in range(50):  # rounds of the event loop, in which it would be served
             gevent.sleep(1e-6)
-        return address(registry)  # type: ignore[arg-type]
+        return node_id(registry, host, port)
 
-    monkeypatch.setattr(server, "_address", connect_meanwhile)
+    monkeypatch.setattr(GatewayRegistry, "node_id", connect_meanwhile)
     with gevent.Timeout(DEADLINE_S), caplog.at_level(logging.ERROR), early, server:
         size = int.from_bytes(early.recv(4, socket.MSG_WAITALL))
         assert early.recv(size, socket.MSG_WAITALL)[:6] == API_VERSIONS[4:8] + bytes(2)

@@ -84,11 +84,7 @@ class PartitionLog:
         self.wanted_until_s = 0.0
         self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
         self.sent_sets: Callable[[], Iterator[SentSet]] = lambda: iter(())  # and not found yet, in this order
-        self._taken: tuple[int, int, list[Piece]] = (
-            0,
-            0,
-            [],
-        )  # sets that were sent: from where, how many bytes, pieces
+        self._taken: tuple[int, int, list[Piece]] = (0, 0, [])  # where sets that were sent lie, bytes, pieces
         self._grown = Event()
 
     # What the index asks for

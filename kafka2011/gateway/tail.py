@@ -45,7 +45,10 @@ WANTED_S = 30.0
 
 
 class _Question(NamedTuple):
-    """What is asked of one log at its end: `size` bytes, or the heads of so many sets that were sent, one at least."""
+    """What is asked of one log at its end: `size` bytes. Where that is a head, those of `sets` behind one another.
+
+    Without `sets`, it is the head of whatever comes next.
+    """
 
     log: PartitionLog
     position: int
@@ -137,7 +140,8 @@ class BrokerTail:
         self._behind.clear()
         self._own.intersection_update(self._logs)
         size = min(FETCH_BYTES, max(LEAST_BYTES, FETCHED_BYTES // len(logs)))
-        questions = [self._question(log, size, may_wait=may_wait) for log in logs]
+        most_heads = 0 if may_wait else min(MOST_HEADS, MOST_PARTS // len(logs))
+        questions = [self._question(log, size, most_heads) for log in logs]
         fetches = tuple(fetch for question in questions for fetch in question.fetches())
         request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else None)
         answers = iter(self._ask(request, WAIT_S if may_wait else 0.0))
@@ -148,23 +152,23 @@ class BrokerTail:
             if sets or not data or question.size > HEAD_BYTES:
                 self._take(question.log, error, question.position, data, sets)
 
-    def _question(self, log: PartitionLog, size: int, *, may_wait: bool) -> _Question:
+    def _question(self, log: PartitionLog, size: int, most_heads: int) -> _Question:
         position = log.index().end.position
         sets: list[SentSet] = []
         if log not in self._own:
             return _Question(log, position, sets, size)
         size = 0
-        for sent in log.sent_sets() if not may_wait else ():
+        for sent in islice(log.sent_sets(), most_heads):
             sets.append(sent)
             size += len(sent[0])
-            if size >= FETCH_BYTES or len(sets) == MOST_HEADS:
+            if size >= FETCH_BYTES:
                 break
         return _Question(log, position, sets, HEAD_BYTES)
 
     def _found(self, question: _Question, heads: list[bytes]) -> list[SentSet]:
-        """Return the sets whose heads have come. None if somebody else has appended: the next question is for bytes.
+        """Return the sets whose heads have come, none if somebody else has appended.
 
-        It is for heads where the first set that has come is a large one of the gateway's own.
+        Then the next question is for bytes. It is for heads after a large set of the gateway's own.
         """
         log, head = question.log, heads[0]
         sets = question.sets or [*islice(log.sent_sets(), 1)]
