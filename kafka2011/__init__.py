@@ -208,9 +208,11 @@ def __getattr__(name: str) -> object:
         return version("kafka2011")
     home = _HOME_OF.get(name)
     if home is None:
-        from kafka2011.config.later_names import LATER_CLASSES  # noqa: PLC0415  # only for this error
+        here = None
+        if name[:1].isupper():  # and not for modules here, some of which are imported before those of settings
+            from kafka2011.config.later_names import LATER_CLASSES  # noqa: PLC0415  # only for this error
 
-        here = LATER_CLASSES.get(name)
+            here = LATER_CLASSES.get(name)
         if here is not None:  # no AttributeError, whose text `from kafka2011 import` would not show
             raise ImportError(
                 f"{name} is a class of clients of later Kafka, here it is {__name__}.{here}"

@@ -47,6 +47,19 @@ def test_every_public_name_is_there(name: str) -> None:
         assert value.__name__ == name
 
 
+def test_every_public_name_may_be_the_first_that_is_imported() -> None:
+    """No module needs another one to be there before it."""
+    code = """
+import sys
+import kafka2011
+for name in kafka2011.__all__:
+    for module in [module for module in sys.modules if module.partition(".")[0] in {"kafka2011", "zk"}]:
+        del sys.modules[module]
+    exec(f"from kafka2011 import {name}")
+"""
+    run(code)
+
+
 def test_all_names_are_sorted_and_have_a_home() -> None:
     """`__all__` and the table of homes say the same, so that neither can be forgotten."""
     assert sorted(kafka2011.__all__) == sorted(kafka2011._HOME_OF)

@@ -484,7 +484,7 @@ records_wrapper(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t c
                         (const unsigned char *)PyBytes_AsString(args[4]));
         }
     }
-    Py_ssize_t end = some.end - (const unsigned char *)body.buf;
+    Py_ssize_t end = message == NULL ? 0 : some.end - (const unsigned char *)body.buf;
     PyBuffer_Release(&body);
     return message == NULL ? none_unless_error() : Py_BuildValue("(Nnn)", message, end, some.records);
 }
