@@ -139,8 +139,8 @@ GOOD = header(0) + stored(b"hello", is_last=True) + trailer(b"hello")
     "data",
     [
         b"",
-        gzip.compress(b"hello"),
-        GOOD + gzip.compress(b"hello"),
+        gzip.compress(b"hello", mtime=0),
+        GOOD + gzip.compress(b"hello", mtime=0),
         GOOD + b"\0",
         GOOD + GOOD[:5],
         GOOD[:-1],
@@ -153,6 +153,7 @@ GOOD = header(0) + stored(b"hello", is_last=True) + trailer(b"hello")
         header(0) + struct.pack("<BHH", 1, 0xFFFF, 0) + b"hello" + trailer(b"hello"),
         GOOD[:2] + b"\x07" + GOOD[3:],
     ],
+    ids=bytes.hex,
 )
 def test_anything_else_is_left_to_zlib(compiled: CompiledRunCode, data: bytes) -> None:
     """A compressed block, bytes behind the members, an early end, a false sum or size, and unknown fields."""
