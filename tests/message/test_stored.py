@@ -173,7 +173,7 @@ def test_the_limit_is_that_of_zlib(compiled: CompiledRunCode, data: bytes, limit
 
 @pytest.mark.parametrize("size", [65_535, 65_536, 250_000])
 def test_large_payloads_open_in_one_piece(size: int) -> None:
-    """Several blocks, and so many bytes that other threads run meanwhile; that piece is not larger than its payload."""
+    """Several blocks, and enough bytes that other threads run meanwhile; the piece is not larger than its payload."""
     values = os.urandom(size)
     data = gzip.compress(values, 0)
     pieces = list(open_chunks(Codec.GZIP, data))

@@ -92,7 +92,7 @@ class Receiving:
         self._turn.end()
 
     def _receive_behind(self, code: ReceiveCode, kept: bytearray, whole_bytes: int, most_bytes: int) -> int:
-        """Receive a large frame to where its beginning is, at most so many bytes at once; return how much came.
+        """Receive a large frame to where its beginning is, `most_bytes` at once or fewer; return how much came.
 
         That is all of it, unless the connection ends, or the frame needs a turn to go on.
         """

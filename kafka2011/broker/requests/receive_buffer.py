@@ -54,7 +54,7 @@ class ReceiveCode(Protocol):
         """
 
     def append(self, fd: int, kept: bytearray, most: int, whole: int, /) -> int | None:
-        """Receive at most so many bytes behind the beginning of a frame of `whole` bytes, without waiting.
+        """Receive `most` bytes or fewer behind the beginning of a frame of `whole` bytes, without waiting.
 
         Returns how many came, 0 at the end of the connection, None where nothing has come.
         """
