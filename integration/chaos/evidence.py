@@ -60,7 +60,7 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Evidence:
-    """What happened, and what everybody wrote down.
+    """What happened, and what everybody wrote down; `is_secure` says that clients connected over TLS only.
 
     `vanished` is what power cuts took before it was flushed, `deletions` what brokers deleted; `groups` names the
     members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where what is damaged
@@ -69,6 +69,7 @@ class Evidence:
     have acknowledged, and `read_today` what a client of today reads in the end, by topic, Kafka's number and partition.
     """
 
+    is_secure: bool = False
     started_s: float = 0.0
     healed_s: float = 0.0
     ended_s: float = 0.0

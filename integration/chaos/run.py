@@ -53,7 +53,7 @@ def run_schedule(
     directory = directory.absolute()
     directory.mkdir(parents=True)
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
-    evidence = Evidence()
+    evidence = Evidence(is_secure=secure)
     say("starting ZooKeeper, brokers, producers and members")
     with Cluster(directory, secure=secure, gateways=gateways) as cluster, Sampler(cluster) as sampler:
         start_clients(cluster)

@@ -165,6 +165,10 @@ def test_messages_without_a_key_lie_in_another_order() -> None:
     assert [each.rule for each in order.find_disorder_in_logs(evidence)] == [order.BY_PARTITION]
     evidence.happened = [happened("kill broker", 0, 1, "broker-2")]
     assert not list(order.find_disorder_in_logs(evidence))
+    for concerned in ("broker-2", sent(0).message.producer):
+        evidence.happened = [happened("clock steps", 0, 1, concerned)]
+        for evidence.is_secure in (True, False):  # over TLS, a certificate is refused whose time has not come
+            assert bool(list(order.find_disorder_in_logs(evidence))) is not evidence.is_secure
     evidence.sent = [sent(0, key=NO_KEY, named="0-0"), sent(1, key=NO_KEY, named="0-0")]
     assert [each.rule for each in order.find_disorder_in_logs(evidence)] == [order.BY_KEY]
 

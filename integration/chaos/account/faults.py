@@ -11,14 +11,24 @@ if TYPE_CHECKING:
 
 AFTERMATH_S = 12.0
 """How long a fault works after its end: sessions run out, connections time out, parts come back at intervals."""
-_NO_FAULTS = {"join", "leave", "topic born", "bit flip", "clock steps"}
+CLOCK_STEPS = "clock steps"
+_NO_FAULTS = {"join", "leave", "topic born", "bit flip", CLOCK_STEPS}
 
 
 def at(evidence: Evidence, begin_s: float, end_s: float) -> Iterator[Happened]:
     """Yield the faults that were at work in this time; what only moves partitions or a wall clock explains nothing."""
+    return (each for each in _all_at(evidence, begin_s, end_s) if each.fault.kind not in _NO_FAULTS)
+
+
+def refusing_certificates(evidence: Evidence, begin_s: float, end_s: float) -> Iterator[Happened]:
+    """Yield what made peers refuse each other's certificates in this time: over TLS, a wall clock that was off."""
+    if evidence.is_secure:
+        yield from (each for each in _all_at(evidence, begin_s, end_s) if each.fault.kind == CLOCK_STEPS)
+
+
+def _all_at(evidence: Evidence, begin_s: float, end_s: float) -> Iterator[Happened]:
     for happened in evidence.happened:
-        is_fault = happened.whom and happened.fault.kind not in _NO_FAULTS
-        if is_fault and happened.begun_s <= end_s and begin_s <= happened.ended_s + AFTERMATH_S:
+        if happened.whom and happened.begun_s <= end_s and begin_s <= happened.ended_s + AFTERMATH_S:
             yield happened
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from integration.chaos.evidence import Evidence
-    from integration.chaos.records import MessageId
+    from integration.chaos.records import MessageId, Sent
     from zk.cluster import TopicPartition
 
 BY_KEY = "messages of one key lie in another order than they were sent in"
@@ -37,13 +37,18 @@ def find_disorder_in_logs(evidence: Evidence) -> Iterator[Violation]:
             last[line] = message.number
         elif strict:
             yield Violation(BY_KEY, f"{message} at {logged.place}, after {last[line]} (key {logged.key})")
-        elif not _had_trouble(evidence, mine.sent_s, mine.ended_s):
+        elif not _could_move(evidence, mine):
             yield Violation(BY_PARTITION, f"{message} at {logged.place}, after {last[line]}")
 
 
-def _had_trouble(evidence: Evidence, sent_s: float, ended_s: float) -> bool:
-    """Say whether some broker was in trouble meanwhile: then batches without a key may go to another."""
-    return any("broker" in name for each in faults.at(evidence, sent_s, ended_s or sent_s) for name in each.whom)
+def _could_move(evidence: Evidence, sent: Sent) -> bool:
+    """Say whether some broker could not be reached meanwhile: then batches without a key may go to another."""
+    meanwhile = evidence, sent.sent_s, sent.ended_s or sent.sent_s
+    return any("broker" in name for each in faults.at(*meanwhile) for name in each.whom) or any(
+        "broker" in name or name == sent.message.producer
+        for each in faults.refusing_certificates(*meanwhile)
+        for name in each.whom
+    )
 
 
 def find_disorder_in_groups(evidence: Evidence) -> Iterator[Violation]:
