@@ -247,16 +247,14 @@ class GatewayConnection(_Serving, Connection):  # type: ignore[misc]
     """A connection over plain TCP."""
 
     __slots__ = ()
-    is_secured = False
 
 
 class GatewayTlsConnection(_Serving, TlsConnection):  # type: ignore[misc]
     """A connection over TLS."""
 
     __slots__ = ()
-    is_secured = True
 
 
 def caller_of(connection: Any, gateway: Gateway, may_use: Any) -> tuple[Gateway, Caller]:
     """Return what the requests of a connection are handled with."""
-    return gateway, Caller(connection.principal, connection.name, connection.is_secured, may_use)
+    return gateway, Caller(connection.principal, connection.name, not connection.is_plain, may_use)
