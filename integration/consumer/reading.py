@@ -68,15 +68,16 @@ def produce(
 class Reader:
     """Reads a stream in a thread of its own, with a pause for each message; a context manager.
 
-    While `gate` is clear, as it is from the beginning with `holding`, the application keeps what it has in hand.
+    While `gate` is clear, the application keeps what it has in hand. With `hold_at`, it is clear once there are
+    that many messages, until somebody sets it.
     """
 
-    def __init__(self, stream: MessageStream, pause_s: float = 0.0, *, holding: bool = False) -> None:
+    def __init__(self, stream: MessageStream, pause_s: float = 0.0, *, hold_at: int = 0) -> None:
         self.receipts: list[Receipt] = []
         self.errors: list[BaseException] = []
         self.gate = threading.Event()
-        if not holding:
-            self.gate.set()
+        self.gate.set()
+        self._hold_at = hold_at
         self._stream = stream
         self._pause_s = pause_s
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -88,6 +89,7 @@ class Reader:
 
     def join(self) -> None:
         """Wait for the end of the iteration."""
+        self._hold_at = 0
         self.gate.set()
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive(), "the reader goes on after the end"
@@ -99,6 +101,8 @@ class Reader:
             for message in self._stream:
                 where = (message.broker_id or 0, message.partition)
                 self.receipts.append(Receipt(now_s(), where, message.offset, message.payload.decode()))
+                if len(self.receipts) == self._hold_at:
+                    self.gate.clear()
                 if self._pause_s:
                     time.sleep(self._pause_s)
                 self.gate.wait(DEADLINE_S)

@@ -122,7 +122,7 @@ def test_retention_passes_a_consumer(new_cluster: NewCluster, open_member: OpenM
     eventually(lambda: member.owned_partitions() == [(TOPIC, 0, 0)])
     eventually(lambda: started(member))
     member.rewind(TOPIC, 0, 0, offset=0)  # a new group that wants the largest offset begins behind all there is
-    reader = Reader(stream, pause_s=0.02, holding=True)
+    reader = Reader(stream, pause_s=0.02, hold_at=1)
     eventually(lambda: len(reader.receipts) == 1 and stream._queue.taken == 3)
     [owned] = member._membership.rebalancer.owned.values()  # type: ignore[union-attr]
     fetched = (owned.feed.fetch_offset or 0) // PADDED

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     OpenMemberProcess = Callable[..., MemberProcess]
 
 
-def read(member: ConsumerConnector, topic: str, pause_s: float = 0.0) -> Reader:
+def read(member: ConsumerConnector, topic: str, pause_s: float = 0.0, *, hold_at: int = 0) -> Reader:
     [stream] = member.create_message_streams({topic: 1})[topic]
-    return Reader(stream, pause_s)
+    return Reader(stream, pause_s, hold_at=hold_at)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY])
@@ -160,7 +160,7 @@ def test_a_slow_application_gets_no_more_than_it_may(
     """A release waits for it up to rebalance.backoff.ms; then its message comes again elsewhere, which is counted."""
     produce(shared_cluster.brokers[0], topic, range(20), partitions=[0])
     slow = open_member(shared_cluster, topic, {"consumerid": "b", "rebalance.backoff.ms": 300})
-    a = Reader(slow.create_message_streams({topic: 1})[topic][0], holding=True)
+    a = read(slow, topic, hold_at=1)
     eventually(lambda: len(a.receipts) == 1)
     other = open_member(shared_cluster, topic, {"consumerid": "a"})
     b = read(other, topic)
@@ -181,9 +181,7 @@ def test_a_silent_application_leaves_its_partitions_to_others_until_it_comes_bac
     settings = {"max.poll.interval.ms": 500, "rebalance.backoff.ms": 300, "autocommit.interval.ms": 3_600_000}
     produce(broker, topic, range(20))
     silent = open_member(shared_cluster, topic, {"consumerid": "a", **settings})
-    a = read(silent, topic, 0.001)
-    eventually(lambda: len(a.receipts) > 30)
-    a.gate.clear()
+    a = read(silent, topic, hold_at=31)
     eventually(lambda: silent.counts()["silent_applications"] == 1)
     in_hand = a.payloads[-1]
     other = open_member(shared_cluster, topic, {"consumerid": "b", **settings})
@@ -208,10 +206,8 @@ def test_a_silent_application_stays_out_in_a_new_session(
     """Its member does not register for partitions that nobody would read; afterwards it goes on where it was."""
     produce(shared_cluster.brokers[0], topic, range(20), partitions=[0])
     member = open_member(shared_cluster, topic, {"max.poll.interval.ms": 300, "rebalance.backoff.ms": 300})
-    reader = read(member, topic, 0.001)
-    eventually(lambda: len(reader.receipts) > 5)
-    reader.gate.clear()
-    eventually(lambda: member.counts()["silent_applications"] == 1 and not member.owned_partitions())
+    reader = read(member, topic, hold_at=6)
+    eventually(lambda: member.counts()["silent_applications"] >= 1 and not member.owned_partitions())
     tries = member.counts()["tries"]
     expire_session(member._client)
     eventually(lambda: member.counts().get("sessions_lost") == 1 and member.counts()["tries"] > tries)
