@@ -49,19 +49,19 @@ def test_members_join_and_leave_in_order(
 ) -> None:
     """Every message exactly once, in order, also when whole compressed sets have to be finished first."""
     broker = shared_cluster.brokers[0]
-    produce(broker, topic, range(200), codec=codec)
+    produce(broker, topic, range(500), codec=codec)
     first = open_member(shared_cluster, topic)
-    a = read(first, topic, 0.001)
+    a = read(first, topic, 0.002)  # for several seconds: the second must find some left
     eventually(lambda: len(a.receipts) > 100)
     second = open_member(shared_cluster, topic)
     b = read(second, topic, 0.001)
     eventually(lambda: len(b.receipts) > 100)
     assert len(first.owned_partitions()) == len(second.owned_partitions()) == 2
-    produce(broker, topic, range(200, 300), codec=codec)
+    produce(broker, topic, range(500, 600), codec=codec)
     first.shutdown()
     a.join()
-    assert len(a.receipts) < 1000
-    eventually(lambda: set(a.payloads) | set(b.payloads) == everything(range(300)))
+    assert len(a.receipts) < 2000
+    eventually(lambda: set(a.payloads) | set(b.payloads) == everything(range(600)))
     assert repeats(a.receipts, b.receipts) == []
     check_order(a.receipts, b.receipts)
     assert all(turns in ([0], [1], [0, 1]) for turns in check_turns(a.receipts, b.receipts).values())
