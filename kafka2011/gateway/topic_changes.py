@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from gevent.lock import RLock
@@ -60,7 +61,7 @@ class TopicChanges:
             if most > 1:
                 grow_topic(client, topic, most)
 
-        outcome = self._do(work)
+        outcome = self._do(work, creates=topic)
         known = self._catalogue.lists.get(topic)
         made = 0 if known is None else len(known.partitions)
         if outcome == DONE and partitions not in {None, made}:
@@ -91,10 +92,11 @@ class TopicChanges:
         """Let nothing more begin."""
         self._threads.kill()
 
-    def _do(self, work: Callable[[ZkClient], object]) -> Outcome:
+    def _do(self, work: Callable[[ZkClient], object], *, creates: str = "") -> Outcome:
         with self._one:
             try:
-                self._threads.apply(self._in_thread, (work,))
+                with self._catalogue.creating(creates) if creates else nullcontext():
+                    self._threads.apply(self._in_thread, (work,))
                 self._catalogue.read()
             except ZkError as error:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
