@@ -6,7 +6,6 @@ Metadata is answered from it, without a question to ZooKeeper.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import gevent
@@ -22,7 +21,7 @@ from zk.known_nodes import KnownTopic
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from kafka2011.gateway.partition_lists import ListsFile
     from zk.client import ZkClient
@@ -56,7 +55,6 @@ class Catalogue:
         self.counts: dict[str, Mapping[int, int]] = {}
         self.cluster_id = ""
         self._known: dict[str, KnownTopic] = {}
-        self._being_created: set[str] = set()
         self._changed = Event()
         self._reading = RLock()
         self._events = SessionEvents(client)
@@ -93,19 +91,6 @@ class Catalogue:
         counts = self.counts.get(where.topic, {})
         return where.broker_id in self.brokers and where.partition < counts.get(where.broker_id, 0)
 
-    @contextmanager
-    def creating(self, topic: str) -> Iterator[None]:
-        """Do not show a topic that is new until this ends, and number all of its partitions then, in their order.
-
-        Its brokers register it one after the other, in any order.
-        """
-        self._being_created.add(topic)
-        try:
-            yield
-        finally:
-            self._being_created.discard(topic)
-            self._changed.set()
-
     def read(self) -> None:
         """Read what has changed, and give new partitions their numbers. Raises ZkError."""
         with self._reading:
@@ -117,8 +102,7 @@ class Catalogue:
                     known.forget_all()
             self.brokers = self._brokers_registry.brokers(self._note)
             self.claims = self.registry.claims(self._note)
-            unfinished = self._being_created - self.lists.keys()
-            names = [name for name in self._brokers_registry.topics(self._note) if name not in unfinished]
+            names = self._brokers_registry.topics(self._note)
             for gone in self.lists.keys() - set(names):  # deleted, or not registered again yet
                 del self.lists[gone]
                 self._known.pop(gone, None)

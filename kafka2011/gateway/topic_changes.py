@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from gevent.lock import RLock
@@ -61,7 +60,7 @@ class TopicChanges:
             if most > 1:
                 grow_topic(client, topic, most)
 
-        outcome = self._do(work, creates=topic)
+        outcome = self._do(work)
         known = self._catalogue.lists.get(topic)
         made = 0 if known is None else len(known.partitions)
         if outcome == DONE and partitions not in {None, made}:
@@ -92,11 +91,10 @@ class TopicChanges:
         """Let nothing more begin."""
         self._threads.kill()
 
-    def _do(self, work: Callable[[ZkClient], object], *, creates: str = "") -> Outcome:
+    def _do(self, work: Callable[[ZkClient], object]) -> Outcome:
         with self._one:
             try:
-                with self._catalogue.creating(creates) if creates else nullcontext():
-                    self._threads.apply(self._in_thread, (work,))
+                self._threads.apply(self._in_thread, (work,))
                 self._catalogue.read()
             except ZkError as error:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
