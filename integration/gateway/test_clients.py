@@ -14,12 +14,22 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
 from kafka2011 import SimpleConsumer, SyncProducer
+from zk.connecting import connect
+from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
-    from kafka2011.local_cluster import LocalCluster
+    from kafka2011.local_cluster import LocalBroker, LocalCluster
 
 TIMEOUT_S = 60
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def first_broker(cluster: LocalCluster, topic: str) -> LocalBroker:
+    """Return the broker that has partition 0: the one whose registration of the topic the gateway saw first."""
+    with connect(cluster.zk_connect) as client:
+        known = GatewayRegistry(client).lists([topic])[topic]
+    assert known is not None
+    return cluster.brokers[known.partitions[0].broker_id]
 
 
 def produced(cluster: LocalCluster, topic: str, records: list[dict[str, Any]], **settings: object) -> list[int]:
@@ -81,7 +91,7 @@ def test_confluent_kafka_reads_what_it_produced(cluster: LocalCluster, topic: st
 
 def test_clients_of_both_times_share_a_partition(cluster: LocalCluster, topic: str) -> None:
     assert produced(cluster, topic, [{"value": b"today", "key": b"k"}]) == [0]
-    broker = cluster.brokers[0]
+    broker = first_broker(cluster, topic)
     with SyncProducer(broker.host, broker.port) as producer:
         producer.send(topic, [b"2011", b"again"], partition=0)
     assert produced(cluster, topic, [{"value": b"tomorrow"}]) == [3]

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_STORED, ConsumerGroupTopicPartitions, KafkaEr
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import KafkaAdminClient
 
-from integration.gateway.test_clients import TIMEOUT_S
+from integration.gateway.test_clients import TIMEOUT_S, first_broker
 from kafka2011 import ConsumerConnector, SyncProducer
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
@@ -31,7 +31,8 @@ def filled(cluster: LocalCluster, topic: str, consumer: confluent_kafka.Consumer
     """Fill partition 0 with two wrappers and plain messages between them; a message is its number."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
-    with SyncProducer(cluster.brokers[0].host, cluster.brokers[0].port) as producer:
+    broker = first_broker(cluster, topic)
+    with SyncProducer(broker.host, broker.port) as producer:
         for numbers, codec in ((FIRST, Codec.GZIP), (PLAIN, Codec.NONE), (SECOND, Codec.GZIP)):
             producer.send(topic, MessageSet([b"%d" % number for number in numbers], codec), partition=0)
     where = TopicPartition(topic, 0)
