@@ -68,8 +68,8 @@ def produce(
 class Reader:
     """Reads a stream in a thread of its own, with a pause for each message; a context manager.
 
-    While `gate` is clear, the application keeps what it has in hand. With `hold_at`, it is clear once there are
-    that many messages, until somebody sets it.
+    While `gate` is clear, the application keeps the message that it was handed. The message with the number `hold_at`
+    clears it, until somebody sets it.
     """
 
     def __init__(self, stream: MessageStream, pause_s: float = 0.0, *, hold_at: int = 0) -> None:
