@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.jvm_archives import use_archives
+from kafka2011.gateway.protocol.answer_codes import STRICT_VARIABLE
 from zk.local_zookeeper import LocalZooKeeper
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ _chroots = count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have all JVMs that tests start use the archives of classes, if those were made."""
+    """Have all JVMs use the archives of classes, if those were made, and all gateways answer no forbidden code."""
     if not hasattr(config, "workerinput"):  # workers have the environment of the process that started them
         use_archives(os.environ)
+        os.environ[STRICT_VARIABLE] = "1"
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from kafka2011.broker.connections import sending
 from kafka2011.broker.requests import receive_buffer
+from kafka2011.gateway.protocol.answer_codes import STRICT_VARIABLE
 from kafka2011.message import runs, runs_python
 from kafka2011.producer import appending
 from kafka2011.wire import connection
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.support.scripted_broker import Script, Serve
 
+os.environ[STRICT_VARIABLE] = "1"
 settings.register_profile("kafka2011", deadline=None, print_blob=True)
 settings.load_profile("kafka2011")
 

@@ -180,7 +180,7 @@ class Appender:
             logger.exception("an append to %s failed", self._log.where)
             self._begun += self._waiting
             self._waiting.clear()
-            self._give_up(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._give_up(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _stream(self) -> None:
         """Send on one connection what waits and what comes meanwhile, until nothing is under way.
@@ -232,11 +232,11 @@ class Appender:
             states = self._log.index().producers
         except (KafkaError, OSError) as error:
             logger.info("%s cannot be appended to: %s", self._log.where, error)
-            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
+            append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return False
         if append.needs_number and not self._log.is_current:
             # Its sequence may be in what has not been read yet; and what cannot be found would be sent again and again.
-            append.finish(ErrorCode.LEADER_NOT_AVAILABLE if self._holds() else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return False
         if append.batch is not None and not self._is_new(append, states.check(append.batch), append.batch):
             return False
@@ -260,7 +260,7 @@ class Appender:
         elif verdict.answer is SequenceAnswer.REPEAT:
             append.finish(first_number=verdict.first_number)
         elif verdict.answer is SequenceAnswer.OUT_OF_ORDER and self._may_close(batch):
-            append.finish(ErrorCode.LEADER_NOT_AVAILABLE)
+            append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif verdict.answer is not SequenceAnswer.APPEND:
             append.finish(_REFUSALS[verdict.answer])
         elif verdict.stored:  # a crash has cut the rest: its numbers will not adjoin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka2011.gateway.protocol.answer_codes import forbidden
 from kafka2011.metrics.metric import counter, gauge
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ REQUESTS = counter("gateway_requests", "Requests of clients, by the kind of requ
 RECORDS_IN = counter("gateway_received_records", "Records that clients sent and that were well formed.")
 BYTES_OUT = counter("gateway_record_bytes_sent", "Bytes of records that were sent to clients.")
 INVALID = counter("gateway_invalid_batches", "Record batches that were refused, as the log says.")
+FORBIDDEN_CODES = counter(
+    "gateway_forbidden_codes",
+    "Error codes that were replaced, as not all clients survive them in this response. Each is a defect: report it.",
+    "api",
+    "code",
+)
 CLOSED = counter("gateway_connections_closed", "Connections that did not end as they should, by the reason.", "reason")
 NUMBER_START = gauge("gateway_start_number", "The number of the first message that is kept.", *_BY_PARTITION)
 NUMBER_END = gauge("gateway_end_number", "The number after the last message that can be read.", *_BY_PARTITION)
@@ -49,6 +56,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     RECORDS_IN,
     BYTES_OUT,
     INVALID,
+    FORBIDDEN_CODES,
     CLOSED,
     NUMBER_START,
     NUMBER_END,
@@ -93,6 +101,7 @@ def gateway_samples(gateway: Gateway | None, sockets: SocketServer, memory: Memo
         RECORDS_IN: {(): counts.get("records_in", 0)},
         BYTES_OUT: {(): counts.get("record_bytes_out", 0)},
         INVALID: {(): counts.get("invalid_records", 0)},
+        FORBIDDEN_CODES: {(api.name.lower(), str(int(code))): count for (api, code), count in forbidden.items()},
         CLOSED: {(reason,): counts.get(name, 0) for name, reason in _REASONS.items()},
         NUMBER_START: {},
         NUMBER_END: {},

@@ -77,9 +77,7 @@ class Partitions:
         where = self._catalogue.partition(topic, number)
         if known is None or where is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not self._catalogue.is_live(where):
-            return ErrorCode.LEADER_NOT_AVAILABLE
-        if not self._claims.holds(where.broker_id):
+        if not self._catalogue.is_live(where) or not self._claims.holds(where.broker_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         served = self._served.get(where)
         if served is None or (served.log.topic_id is not known.topic_id and served.log.topic_id != known.topic_id):

@@ -270,10 +270,10 @@ def test_a_batch_whose_predecessor_may_still_come_is_to_be_sent_again(
     """Told of a gap, a client would send everything again in a new epoch, also what is stored."""
     assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
     for sequence in (2, 3, 2):
-        assert partition.sent(b"late", producer=(9, 0, sequence)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert partition.sent(b"late", producer=(9, 0, sequence)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
     assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NONE, 2)
-    assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     monkeypatch.setattr(appends, "GAP_S", 0.0)
     assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert list(partition.values().values()) == [b"a", b"b", b"c"]
@@ -282,10 +282,10 @@ def test_a_batch_whose_predecessor_may_still_come_is_to_be_sent_again(
 def test_each_gap_of_a_producer_has_its_time(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appends, "GAP_S", 0.2)
     assert partition.sent(b"a", producer=(9, 0, 0)) == (ErrorCode.NONE, 0)
-    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.sent(b"c", producer=(9, 0, 2)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     eventually(lambda: partition.sent(b"c", producer=(9, 0, 2))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert partition.sent(b"b", producer=(9, 0, 1)) == (ErrorCode.NONE, 1)
-    assert partition.sent(b"d", producer=(9, 0, 3)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.sent(b"d", producer=(9, 0, 3)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_appends_end_at_once_when_the_claim_is_lost(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +428,7 @@ def test_nothing_is_appended_before_the_end_of_the_log_is_known(
     """A sequence may be there already, and what cannot be found would be sent again."""
     monkeypatch.setattr(appends, "SETTLE_S", 0.0)
     partition.tail.stop()
-    assert partition.sent(b"one", producer=producer) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.sent(b"one", producer=producer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert partition.broker.appends == []
 
 
@@ -562,7 +562,7 @@ def test_what_fails_unexpectedly_is_answered(partition: Partition, monkeypatch: 
 
     with monkeypatch.context() as patch:
         patch.setattr(partition.log, "index", fail)
-        assert partition.sent(b"two") == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+        assert partition.sent(b"two") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert partition.sent(b"three") == (ErrorCode.NONE, 1)
 
 

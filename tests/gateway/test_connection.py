@@ -64,7 +64,7 @@ class Clients:
         connection = GatewayConnection(accepted, f"{len(self._ends)}", self.memory, Counter(), None, threads)
         caller = Caller("anonymous", connection.name, False, None)
         self.callers.append(caller)
-        partitions = SimpleNamespace(find=lambda *_: ErrorCode.LEADER_NOT_AVAILABLE)
+        partitions = SimpleNamespace(find=lambda *_: ErrorCode.NOT_LEADER_OR_FOLLOWER)
         gateway = SimpleNamespace(counts=Counter(), partitions=partitions)
         self._servers.append(gevent.spawn(self._serve, connection, (gateway, caller)))
         self._ends.append(client)

@@ -42,4 +42,4 @@ def test_indexes_are_opened_at_once() -> None:
     with gevent.Timeout(DEADLINE_S):
         answer = fetch(gateway, Caller("anonymous", "here", False, None), body)
     errors = [partition["error_code"] for partition in answer["responses"][0]["partitions"]]
-    assert errors == [ErrorCode.LEADER_NOT_AVAILABLE] * len(asked)
+    assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(asked)

@@ -90,7 +90,7 @@ class World:
     def find(self, topic: str, number: int) -> Any:
         if topic != "views" or number > 2:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return self.logs.get(number, ErrorCode.LEADER_NOT_AVAILABLE)
+        return self.logs.get(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def ask(self, api: Api, body: Body, version: int = 5) -> Any:
         """Return the answer to a request, which can be written."""

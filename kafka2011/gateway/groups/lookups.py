@@ -90,4 +90,4 @@ class Lookups:
             return Looked(UNAVAILABLE)
         except (KafkaError, OSError) as error:
             logger.warning("%s: a place in its log cannot be told: %s", served.log.where, error)
-            return Looked(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return Looked(UNAVAILABLE)

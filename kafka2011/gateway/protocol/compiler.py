@@ -19,6 +19,7 @@ from kafka2011.gateway.protocol.fields import in_version
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kafka2011.gateway.protocol.answer_codes import Codes
     from kafka2011.gateway.protocol.fields import MessageField
     from kafka2011.gateway.protocol.primitives import Part
     from kafka2011.message.header import AnyBytes
@@ -50,13 +51,16 @@ def compile_reader(fields: tuple[MessageField, ...], version: int, *, is_flexibl
     return read
 
 
-def compile_writer(fields: tuple[MessageField, ...], version: int, *, is_flexible: bool) -> Writer:
+def compile_writer(
+    fields: tuple[MessageField, ...], version: int, *, is_flexible: bool, codes: Callable[[str], Codes] | None = None
+) -> Writer:
     """Return a function that appends a struct to a bytearray, and returns what to append to from now on.
 
     That is another bytearray where large records became parts. It raises KeyError for a name that no version has,
-    and struct.error, AttributeError or TypeError for values that are not of their field's type.
+    and struct.error, AttributeError or TypeError for values that are not of their field's type. `codes` gives the
+    error codes that may stand in the elements of an array, or in the struct itself, which is "".
     """
-    source = _WriterSource(version, is_flexible=is_flexible)
+    source = _WriterSource(version, is_flexible=is_flexible, codes=codes)
     source.add("def write(body, out, parts):")
     with source:
         source.struct(fields, "body")
@@ -191,8 +195,12 @@ class _ReaderSource(_Source):
 class _WriterSource(_Source):
     """The lines of a writer: all is appended to `out`."""
 
-    def struct(self, fields: tuple[MessageField, ...], value: str) -> None:
-        """Add what writes a dict as a struct."""
+    def __init__(self, version: int, *, is_flexible: bool, codes: Callable[[str], Codes] | None) -> None:
+        super().__init__(version, is_flexible=is_flexible)
+        self._codes = codes
+
+    def struct(self, fields: tuple[MessageField, ...], value: str, level: str = "") -> None:
+        """Add what writes a dict as a struct; `level` is the array that it is an element of."""
         names = self.constant("names", frozenset(field.name for field in fields))
         get = self.fresh("get")
         self.add(
@@ -201,11 +209,18 @@ class _WriterSource(_Source):
         for run in self.runs(fields):
             if _is_fixed(run[0]):
                 pack = self.constant("pack", _layout(run).pack)
-                self.add(f"out += {pack}({', '.join(f'{get}({each.name!r}, {_default(each)!r})' for each in run)})")
+                self.add(f"out += {pack}({', '.join(self._value(each, get, level) for each in run)})")
             else:
                 self._sized(run[0], f"{get}({run[0].name!r}, {_default(run[0])!r})")
         if self._is_flexible:
             self.add("out.append(0)")
+
+    def _value(self, field: MessageField, get: str, level: str) -> str:
+        """Return what gives the value of a field of fixed size."""
+        value = f"{get}({field.name!r}, {_default(field)!r})"
+        if field.name != "error_code" or self._codes is None:
+            return value
+        return f"{self.constant('codes', self._codes(level))}[{value}]"
 
     def _sized(self, field: MessageField, value: str) -> None:
         compact = "compact_" if self._is_flexible else ""
@@ -226,7 +241,7 @@ class _WriterSource(_Source):
         self.add(f"for {each} in put_{compact}count(out, {value}):")
         with self:
             if field.fields:
-                self.struct(field.fields, each)
+                self.struct(field.fields, each, field.name)
             else:
                 self._sized(element, each)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.gateway.protocol.answer_codes import Codes
 from kafka2011.gateway.protocol.compiler import compile_reader, compile_writer
 from kafka2011.gateway.protocol.errors import MalformedRequestError, UnknownRequestError
 from kafka2011.gateway.protocol.fields import Api
@@ -104,7 +105,8 @@ def writer_of(api: Api, version: int) -> tuple[Writer, bool]:
     """Return what writes the body of a response, and whether it is flexible."""
     tables = TABLES[api]
     is_flexible = tables.is_flexible(version)
-    return compile_writer(tables.response, version, is_flexible=is_flexible), is_flexible
+    codes = partial(Codes, api)
+    return compile_writer(tables.response, version, is_flexible=is_flexible, codes=codes), is_flexible
 
 
 def _read(frame: AnyBytes, offered: Mapping[Api, range]) -> Request:

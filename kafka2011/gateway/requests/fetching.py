@@ -123,10 +123,10 @@ def _read(item: _Asked, room: _Room) -> Body:
     except (CorruptLogError, LostBoundaryError, InvalidRecordsError):
         return {"error_code": ErrorCode.CORRUPT_MESSAGE}
     except BrokerConnectionError:
-        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     except (KafkaError, OSError) as error:
         logger.warning("%s cannot be read at %d: %s", served.log.where, item.offset, error)
-        return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 def _records(item: _Asked, log: PartitionLog, room: _Room) -> Body:
@@ -134,7 +134,7 @@ def _records(item: _Asked, log: PartitionLog, room: _Room) -> Body:
     start, end = index.log_start().number, index.end.number
     answer = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": start}
     if log.fault:
-        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     if item.offset < start or (item.offset > end and log.is_current):
         return {**answer, "error_code": ErrorCode.OFFSET_OUT_OF_RANGE}
     if item.offset >= end:

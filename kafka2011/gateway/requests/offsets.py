@@ -55,10 +55,10 @@ def _of(served: Served, timestamp: int) -> Body:
     try:
         return _at(served, timestamp)
     except BrokerConnectionError:
-        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     except (KafkaError, OSError) as error:
         logger.warning("%s: its offsets cannot be told: %s", served.log.where, error)
-        return {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 def _at(served: Served, timestamp: int) -> Body:
@@ -66,7 +66,7 @@ def _at(served: Served, timestamp: int) -> Body:
         served.log.refresh_start()
         return {"offset": served.log.index().log_start().number}
     if not await_current(served):
-        return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE}
+        return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     if timestamp == LATEST:
         return {"offset": served.log.index().end.number}
     if timestamp < LARGEST_TIME:

@@ -12,6 +12,7 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from kafka2011.gateway.protocol.answer_codes import Codes
 from kafka2011.gateway.protocol.compiler import compile_writer
 from kafka2011.gateway.protocol.fields import Api, MessageField, in_version
 from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
@@ -67,8 +68,9 @@ def test_fields_are_those_of_kafka(api: Api) -> None:
 
 
 @APIS
-def test_kio_reads_what_we_write(api: Api) -> None:
+def test_kio_reads_what_we_write(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """And writes the same bytes again."""
+    monkeypatch.setattr(Codes, "__missing__", lambda _, code: code)  # any code is written
     draw = Random(api)
     for version in 2 * list(TABLES[api].versions):
         schema = load_response_schema(api, version)
