@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka2011.outages import Outages
+from kafka2011.outages import Outages, RepeatLimit
+from tests.support.clocks import ManualClock
 
 if TYPE_CHECKING:
     import pytest
@@ -41,3 +42,28 @@ def test_each_thing_that_may_fail_has_its_own_first_failure(caplog: pytest.LogCa
     for of in (None, "one", "two"):
         outages.failed("%s fails", of, of=of)
     assert [record.levelname for record in caplog.records] == ["INFO"] * 3 + ["DEBUG"] * 2 + ["INFO", "DEBUG"]
+
+
+def test_one_statement_logs_so_many_lines_in_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """Other statements are not held up, and the next line says how many were left out."""
+    clock = ManualClock()
+    limit = RepeatLimit(2, clock.monotonic_s)
+    caplog.handler.addFilter(limit)
+
+    def repeat(times: int) -> None:
+        for number in range(times):
+            logger.warning("broker %d is away", number)
+
+    try:
+        repeat(5)
+        logger.warning("another statement")
+        clock.sleep(RepeatLimit.MINUTE_S)
+        repeat(1)
+    finally:
+        caplog.handler.removeFilter(limit)
+    assert [record.getMessage() for record in caplog.records] == [
+        "broker 0 is away",
+        "broker 1 is away",
+        "another statement",
+        "broker 0 is away (3 more lines like this were left out)",
+    ]

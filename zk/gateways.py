@@ -140,9 +140,19 @@ class GatewayRegistry:
             except (NodeExists, VersionConflict) as error:
                 logger.info("another gateway has got a number: %s", error)
 
-    def announce(self, number: int) -> None:
-        """Say that a gateway lives, in this session. Raises NodeHeld while an older session of it does."""
-        ephemeral.claim(self._nodes, paths.gateway_id(number), b"")
+    def announce(self, number: int, status: str = "") -> None:
+        """Say that a gateway lives, in this session, and what is wrong with it. Raises NodeHeld.
+
+        That happens while an older session of it lives.
+        """
+        ephemeral.claim(self._nodes, paths.gateway_id(number), status.encode())
+
+    def statuses(self) -> dict[int, str]:
+        """Return what is wrong with each gateway that lives, by its number; "" if all is well."""
+        nodes = self._nodes.read_children(paths.GATEWAY_IDS)
+        return {
+            int(name): (node.data or b"").decode(errors="replace") for name, node in nodes.items() if name.isdecimal()
+        }
 
     def retire(self, number: int) -> None:
         """Say so no more."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import confluent_kafka
 import gevent
 from gevent import socket
 
+from integration.gateway.today import read_partition
+from kafka2011.admin.doctor.checks import gateways_without_files
+from kafka2011.admin.doctor.examination import examine
 from kafka2011.config.gateway import GatewayConfig
+from kafka2011.gateway.cache_files import WARNING_INTERVAL_S
 from kafka2011.gateway.server import GatewayServer
+from kafka2011.local_cluster import LocalCluster
+from tests.support.waiting import eventually
+from zk.connecting import connect
 from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
@@ -43,3 +51,25 @@ def test_a_client_that_connects_during_the_start_is_answered_after_it(
         size = int.from_bytes(early.recv(4, socket.MSG_WAITALL))
         assert early.recv(size, socket.MSG_WAITALL)[:6] == API_VERSIONS[4:8] + bytes(2)
     assert not caplog.records
+
+
+def test_a_gateway_without_a_directory_serves(zk_connect: str, tmp_path: Path) -> None:
+    """It warns once a minute, and `doctor` says so."""
+    (tmp_path / "gateway").mkdir()
+    (tmp_path / "gateway" / "numbers").touch()  # where its directory would be
+    with LocalCluster(1, zk_connect=zk_connect, directory=tmp_path, gateway=True) as cluster:
+        assert cluster.gateway is not None
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        failures: list[object] = []
+        for number in range(100):
+            producer.produce("views", b"%d" % number, on_delivery=lambda error, _: failures.append(error))
+        assert producer.flush(DEADLINE_S) == 0
+        assert failures == [None] * 100
+        assert len(read_partition(cluster.bootstrap_servers, "views", 0)) == 100
+
+        client = connect(zk_connect, 6000)
+        try:
+            eventually(lambda: [*gateways_without_files(examine(client, zk_connect))], DEADLINE_S)
+        finally:
+            client.shutdown()
+        assert cluster.gateway.output().count(b"cannot be read or written") <= 1 + DEADLINE_S // WARNING_INTERVAL_S

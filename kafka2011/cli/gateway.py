@@ -17,6 +17,9 @@ from kafka2011.gateway.server import GatewayServer
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOST_REPEATS = 60
+"""Log lines of one statement in a minute: clients and brokers can make a gateway repeat a warning without end."""
+
 
 @click.command(
     "gateway",
@@ -33,7 +36,7 @@ def command(file: Path | None, overrides: tuple[str, ...]) -> int:
     environment variables, then from --override; later ones win. Ctrl-C or SIGTERM stops the gateway in order; a second
     signal stops it at once. A systemd unit may use Type=notify.
     """
-    log_progress_of_a_server()
+    log_progress_of_a_server(MOST_REPEATS)
     config = GatewayConfig.from_sources(file, os.environ, overrides)
     return serve(
         partial(GatewayServer, config), lambda server: f"the gateway is ready on {config.advertised_host}:{server.port}"

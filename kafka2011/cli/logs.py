@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
+from kafka2011.outages import RepeatLimit
+
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -26,10 +28,16 @@ def configure(*, debug: bool) -> None:
         logging.getLogger("zk.kazoo").setLevel(logging.ERROR)
 
 
-def log_progress_of_a_server() -> None:
-    """Log what a server does too, and when: it has nothing else to say, and runs for long."""
+def log_progress_of_a_server(most_repeats: int = 0) -> None:
+    """Log what a server does too, and when: it has nothing else to say, and runs for long.
+
+    With `most_repeats`, one statement logs at most so many lines in a minute.
+    """
     _format(logging.Formatter(_FORMAT))
     root = logging.getLogger()
+    if most_repeats:
+        for handler in root.handlers:
+            handler.addFilter(RepeatLimit(most_repeats))
     if root.level > logging.INFO:
         root.setLevel(logging.INFO)
 

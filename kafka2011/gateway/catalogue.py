@@ -23,7 +23,7 @@ from zk.sessions import SessionEvents
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafka2011.gateway.partition_lists import ListsFile
+    from kafka2011.gateway.cache_files import ListsCache
     from zk.client import ZkClient
     from zk.cluster import Broker
     from zk.gateways import GatewayAddress, PartitionList
@@ -43,7 +43,7 @@ class Catalogue:
     is kept: it may only be registered later.
     """
 
-    def __init__(self, client: ZkClient, file: ListsFile, on_change: Callable[[], object]) -> None:
+    def __init__(self, client: ZkClient, file: ListsCache, on_change: Callable[[], object]) -> None:
         self._file = file
         self._brokers_registry = BrokerRegistry(client)
         self.registry = GatewayRegistry(client)

@@ -27,6 +27,8 @@ RETRY_S = 1.0
 class Claims:
     """Claims its share of the live brokers. `on_lost` is called with a broker's id when it is served no more.
 
+    `status` gives what `doctor` is to show of this gateway; "" if all is well.
+
     Gateways divide brokers as members of a group divide partitions: both are sorted, and each takes a run of them. What
     has been sent to a broker cannot be fenced; so a claim counts only while its session certainly lives.
     """
@@ -38,6 +40,7 @@ class Claims:
         address: GatewayAddress,
         on_lost: Callable[[int], object],
         clock: Clock = SYSTEM_CLOCK,
+        status: Callable[[], str] = str,
     ) -> None:
         self._client = client
         self._catalogue = catalogue
@@ -46,7 +49,8 @@ class Claims:
         self._clock = clock
         self._lease: SessionLease | None = None
         self._claimed: set[int] = set()
-        self._is_announced = False
+        self._status = status
+        self._announced: str | None = None
         self._greenlet: gevent.Greenlet[..., None] | None = None
 
     def start(self) -> None:
@@ -109,16 +113,17 @@ class Claims:
 
     def _announce(self) -> None:
         try:
-            self._catalogue.registry.announce(self.address.node_id)
+            status = self._status()
+            self._catalogue.registry.announce(self.address.node_id, status)
         except NodeHeld as error:  # of an earlier process at this address, until its session ends
             logger.debug("others know of this gateway by its old session: %s", error)
-            self._is_announced = False
+            self._announced = None
         else:
-            self._is_announced = True
+            self._announced = status
 
     def _share(self) -> set[int]:
         """Return the live brokers that are this gateway's, and those of before that are away just now."""
-        if not self._is_announced:
+        if self._announced != self._status():
             self._announce()
         gateways = sorted({*self._catalogue.registry.live(), self.address.node_id})
         brokers = sorted(self._catalogue.brokers)

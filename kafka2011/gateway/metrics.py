@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kafka2011.broker.connections.socket_server import SocketServer
     from kafka2011.broker.memory.memory_budget import MemoryBudget
+    from kafka2011.gateway.cache_files import CacheFaults
     from kafka2011.gateway.requests.context import Gateway
     from kafka2011.metrics.metric import Metric, Samples
 
@@ -30,6 +31,9 @@ REQUESTS = counter("gateway_requests", "Requests of clients, by the kind of requ
 RECORDS_IN = counter("gateway_received_records", "Records that clients sent and that were well formed.")
 BYTES_OUT = counter("gateway_record_bytes_sent", "Bytes of records that were sent to clients.")
 INVALID = counter("gateway_invalid_batches", "Record batches that were refused, as the log says.")
+FILE_FAILURES = counter(
+    "gateway_file_failures", "Failed attempts to read or write a file in the gateway's directory; it serves without."
+)
 FORBIDDEN_CODES = counter(
     "gateway_forbidden_codes",
     "Error codes that were replaced, as not all clients survive them in this response. Each is a defect: report it.",
@@ -56,6 +60,7 @@ GATEWAY_METRICS: tuple[Metric, ...] = (
     RECORDS_IN,
     BYTES_OUT,
     INVALID,
+    FILE_FAILURES,
     FORBIDDEN_CODES,
     CLOSED,
     NUMBER_START,
@@ -85,7 +90,9 @@ def obstacle(gateway: Gateway | None) -> str | None:
     return None
 
 
-def gateway_samples(gateway: Gateway | None, sockets: SocketServer, memory: MemoryBudget) -> Samples:
+def gateway_samples(
+    gateway: Gateway | None, sockets: SocketServer, memory: MemoryBudget, faults: CacheFaults
+) -> Samples:
     """Return the numbers of all metrics now."""
     counts: Mapping[str, int] = sockets.counts
     samples: dict[Metric, dict[tuple[str, ...], float]] = {
@@ -101,6 +108,7 @@ def gateway_samples(gateway: Gateway | None, sockets: SocketServer, memory: Memo
         RECORDS_IN: {(): counts.get("records_in", 0)},
         BYTES_OUT: {(): counts.get("record_bytes_out", 0)},
         INVALID: {(): counts.get("invalid_records", 0)},
+        FILE_FAILURES: {(): faults.count},
         FORBIDDEN_CODES: {(api.name.lower(), str(int(code))): count for (api, code), count in forbidden.items()},
         CLOSED: {(reason,): counts.get(name, 0) for name, reason in _REASONS.items()},
         NUMBER_START: {},

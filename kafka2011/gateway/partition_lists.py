@@ -50,22 +50,22 @@ class ListsFile:
     """Keeps the lists of all topics, for the case that ZooKeeper is restored to an older copy."""
 
     def __init__(self, path: Path, disk: Disk = SYSTEM_DISK) -> None:
-        self._path = path
+        self.path = path
         self._disk = disk
         self._kept: Mapping[str, PartitionList] = {}
 
     def load(self) -> dict[str, PartitionList]:
         """Return the lists that were kept; none where the file is missing or cannot be read, which is logged."""
         try:
-            document = json.loads(self._path.read_bytes())
+            document = json.loads(self.path.read_bytes())
             lists = {
-                topic: PartitionList.from_node(str(self._path), topic, text.encode(), -1)
+                topic: PartitionList.from_node(str(self.path), topic, text.encode(), -1)
                 for topic, text in document.items()
             }
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError, RecursionError, MalformedNode) as error:
-            logger.error("%s cannot be read: the order of partitions is taken from ZooKeeper: %s", self._path, error)  # noqa: TRY400
+            logger.error("%s cannot be read: the order of partitions is taken from ZooKeeper: %s", self.path, error)  # noqa: TRY400
             return {}
         self._kept = dict(lists)
         return lists
@@ -75,6 +75,6 @@ class ListsFile:
         if {topic: known.text for topic, known in lists.items()} == {t: known.text for t, known in self._kept.items()}:
             return
         text = json.dumps({topic: known.text for topic, known in lists.items()})
-        with self._disk.replacing(self._path) as out:
+        with self._disk.replacing(self.path) as out:
             out.write(text.encode())
         self._kept = dict(lists)

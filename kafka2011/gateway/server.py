@@ -17,6 +17,7 @@ from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.quota import ClientQuota, Quotas
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.anchors import ZkAnchors
+from kafka2011.gateway.cache_files import CacheFaults, IndexCache, ListsCache
 from kafka2011.gateway.catalogue import Catalogue
 from kafka2011.gateway.claims import Claims
 from kafka2011.gateway.connection import GatewayConnection, GatewayTlsConnection, caller_of
@@ -83,6 +84,7 @@ class GatewayServer:
         self.gateway: Gateway | None = None
         self._exporter = self._new_exporter() if config.metrics_port >= 0 else None
         self._client: ZkClient | None = None
+        self._faults = CacheFaults()
         self._is_started = False
 
     @property
@@ -98,17 +100,18 @@ class GatewayServer:
         config = self._config
         if self._exporter is not None:
             self._exporter.start()
-        config.directory.mkdir(parents=True, exist_ok=True)
+        with self._faults.attempt(config.directory):
+            config.directory.mkdir(parents=True, exist_ok=True)
         self._client = client = connect(
             config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms, SequentialGeventHandler()
         )
         self._tasks.start()
-        lists = ListsFile(config.directory / "topics.json")
+        lists = ListsCache(ListsFile(config.directory / "topics.json"), self._faults)
         catalogue = Catalogue(client, lists, self._drop_changed)
         catalogue.start()
         self.sockets.bind()
         address = self._address(catalogue.registry)
-        claims = Claims(client, catalogue, address, self._drop)
+        claims = Claims(client, catalogue, address, self._drop, status=lambda: self._faults.text)
         partitions = Partitions(config, catalogue, claims, self._new_index)
         topic_changes = TopicChanges(config, catalogue)
         coordinator = Coordinator(client, config.zk_connect)
@@ -176,7 +179,7 @@ class GatewayServer:
         return Exporter(
             "the gateway",
             GATEWAY_METRICS,
-            lambda: gateway_samples(self.gateway, self.sockets, self.memory.budget),
+            lambda: gateway_samples(self.gateway, self.sockets, self.memory.budget, self._faults),
             lambda: obstacle(self.gateway),
             self._config.metrics_bind_address,
             self._config.metrics_port,
@@ -195,7 +198,8 @@ class GatewayServer:
 
     def _new_index(self, log: PartitionLog) -> PartitionIndex:
         assert self.gateway is not None
-        file = IndexDirectory(self._config.directory / f"{log.topic_id.hex}-{log.where.znode_name}")
+        path = self._config.directory / f"{log.topic_id.hex}-{log.where.znode_name}"
+        file = IndexCache(IndexDirectory(path), path, self._faults)
         claims, where = self.gateway.claims, log.where
         anchors = ZkAnchors(self.gateway.catalogue.registry, log.topic_id, where, lambda: claims.holds(where.broker_id))
         return PartitionIndex(log, log.find_pieces, file, anchors)

@@ -159,6 +159,11 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "broker 2",
         "no gateway serves it, and gateways serve other brokers",
     ),
+    "a gateway that cannot use its directory": (
+        replace(HEALTHY, claimed=frozenset({1, 2}), gateways={0: "", 4: "/data/topics.json: No space left on device"}),
+        "gateway 4",
+        "cannot use its directory: /data/topics.json: No space left on device",
+    ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (
         sick(brokers={1: broker(1), 2: broker(2, error="refused")}),

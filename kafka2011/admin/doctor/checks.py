@@ -135,6 +135,18 @@ def brokers_without_a_gateway(checkup: Checkup) -> Iterator[Finding]:
         )
 
 
+def gateways_without_files(checkup: Checkup) -> Iterator[Finding]:
+    """Find gateways that cannot read or write their directory."""
+    for number, fault in sorted(checkup.gateways.items()):
+        if fault:
+            yield Finding(
+                f"gateway {number}",
+                f"cannot use its directory: {fault}. It serves clients from memory, but after a restart it reads up to"
+                " 256 MiB of each partition again, and does not notice a ZooKeeper that was restored to an older copy",
+                "make its `directory` writable, or free space there; it goes on without a restart",
+            )
+
+
 def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
     """Find topics that no living broker has, and topics that only some brokers have."""
     brokers = checkup.cluster.brokers
@@ -381,6 +393,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     clocks_that_are_apart,
     clocks_that_retention_doubts,
     brokers_without_a_gateway,
+    gateways_without_files,
     topics_without_a_broker,
     requests_that_wait,
     partitions_without_an_owner,

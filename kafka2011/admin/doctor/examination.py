@@ -65,6 +65,7 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
         clocks=compared,
         misplaced=_misplaced(cluster),
         claimed=frozenset(claimed),
+        gateways=gateways.statuses(),
         protection=look(client) if client.default_acl else Protection(),
     )
 

@@ -18,7 +18,7 @@ from kafka2011.gateway.protocol.fields import Api
 
 logger = logging.getLogger(__name__)
 
-STRICT_VARIABLE = "KAFKA2011_STRICT_CODES"
+STRICT_VARIABLE = "STRICT_GATEWAY_CODES"
 """The environment variable that makes a forbidden code an exception, for tests."""
 
 forbidden: Counter[tuple[Api, int]] = Counter()
@@ -165,7 +165,7 @@ LEVELS: dict[tuple[Api, str], Level] = {
 class Codes(dict[int, int]):
     """The codes of one level by themselves; a forbidden code gives the passing one, logged and counted.
 
-    Where `KAFKA2011_STRICT_CODES` is set, it raises ForbiddenCodeError.
+    Where `STRICT_GATEWAY_CODES` is set, it raises ForbiddenCodeError.
     """
 
     def __init__(self, api: Api, level: str) -> None:
