@@ -166,6 +166,28 @@ def test_aiokafka_reads_what_it_produced(cluster: LocalCluster, topic: str) -> N
     asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
+def test_a_fetch_is_limited_by_what_a_client_asks_of_a_partition(cluster: LocalCluster, topic: str) -> None:
+    """Only the first batch may be larger, as in Kafka."""
+
+    async def sizes() -> list[int]:
+        async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            for size in (10, 50_000, 50):
+                told = await producer.send_and_wait(topic, b"x" * size, partition=0)
+        assert told.log_start_offset == 0
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", max_partition_fetch_bytes=4000
+        )
+        async with consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            polls = []
+            while sum(polls) < 3:
+                records = await asyncio.wait_for(consumer.getmany(timeout_ms=1000), TIMEOUT_S)
+                polls.append(sum(map(len, records.values())))
+            return [count for count in polls if count]
+
+    assert asyncio.run(sizes()) == [1, 1, 1]
+
+
 def test_topics_are_created_grown_and_deleted(cluster: LocalCluster, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(TIMEOUT_S)

@@ -60,6 +60,8 @@ class Append:
     sets: list[tuple[bytes, Origin | None]] = field(default_factory=list)
     batch: Origin | None = None
     """The whole batch of an idempotent producer."""
+    log: PartitionLog | None = None
+    """The log that it is appended to; None for what is refused before."""
     is_acknowledged: bool = True
     error: ErrorCode = ErrorCode.NONE
     first_number: int = -1

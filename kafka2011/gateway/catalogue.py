@@ -51,6 +51,7 @@ class Catalogue:
         self.brokers: dict[int, Broker] = {}
         self.claims: dict[int, GatewayAddress] = {}
         self.lists: dict[str, PartitionList] = {}
+        self._topics: dict[bytes, str] = {}  # by the ids that clients know
         self._kept = file.load()  # also of topics that are not registered now
         self.counts: dict[str, Mapping[int, int]] = {}
         self.cluster_id = ""
@@ -85,6 +86,15 @@ class Catalogue:
         """Return which partition a number of today's clients stands for; None if there is none."""
         known = self.lists.get(topic)
         return known.partitions[number] if known is not None and 0 <= number < len(known.partitions) else None
+
+    def topic_of(self, topic_id: bytes) -> str | None:
+        """Return the topic that has an id now; None for one that does not exist or no longer."""
+        topic = self._topics.get(topic_id)
+        known = None if topic is None else self.lists.get(topic)
+        if known is None or known.topic_id.bytes != topic_id:
+            self._topics = {known.topic_id.bytes: name for name, known in self.lists.items()}
+            topic = self._topics.get(topic_id)
+        return topic
 
     def is_live(self, where: TopicPartition) -> bool:
         """Say whether a partition's broker is there, and has registered it."""

@@ -295,8 +295,10 @@ class PartitionLog:
                 break
             chunk = following
             try:
-                more, reached = self._encode(chunk, reached, max_bytes - len(batches))
+                more, reached = self._encode(chunk, reached, max_bytes - len(batches), may_exceed=False)
             except (CorruptLogError, InvalidRecordsError):
+                break
+            if not more:
                 break
             batches += more
         return batches
@@ -350,8 +352,13 @@ class PartitionLog:
             raise CorruptLogError(f"{self.where}: a message claims {size} bytes")
         return int(size)
 
-    def _encode(self, chunk: NumberedBytes, number: int, max_bytes: int) -> tuple[bytes, int]:
-        """Return the batches of a chunk from a number on, and the number where a reader goes on; -1 within a piece."""
+    def _encode(
+        self, chunk: NumberedBytes, number: int, max_bytes: int, *, may_exceed: bool = True
+    ) -> tuple[bytes, int]:
+        """Return the batches of a chunk from a number on, and the number where a reader goes on; -1 within a piece.
+
+        They have at most `max_bytes`; with `may_exceed`, the first one may have more.
+        """
         batches: list[bytes] = []
         size = 0
         next_number, next_position = chunk.end_number, chunk.end
@@ -360,7 +367,8 @@ class PartitionLog:
             if behind <= number:
                 continue
             next_number, next_position = first_number, piece.start
-            if batches and size >= max_bytes:
+            least = piece.end - piece.start if piece.kind is Kind.WRAPPER else 1
+            if not may_exceed and size + least > max_bytes:  # it would be made for nothing
                 break
             try:
                 batch, reached = self._batch(chunk, piece, first_number, number, max_bytes - size, is_repeat)
@@ -368,6 +376,9 @@ class PartitionLog:
                 if not batches:
                     raise
                 break
+            if not may_exceed and size + len(batch) > max_bytes:
+                break
+            may_exceed = False
             batches.append(batch)
             size += len(batch)
             if reached < behind:  # the place where it goes on is within a piece

@@ -15,6 +15,7 @@ from kafka2011.gateway.requests.context import Caller
 from kafka2011.gateway.requests.fetching import OPENED_AT_ONCE, fetch
 
 DEADLINE_S = 5.0
+ID = b"0123456789abcdef"
 
 
 class Slow:
@@ -32,6 +33,35 @@ class Slow:
             Slow.enough.set()
         assert Slow.enough.wait(DEADLINE_S), "one after the other"
         raise BrokerConnectionError("away")
+
+
+def fetched(topic_key: str, topic: object, version: int) -> Any:
+    """Fetch partition 0 of a topic, of which a broker is away; return the answer for the topic."""
+    partitions = SimpleNamespace(
+        find=lambda name, _: (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER if name == "views" else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    )
+    catalogue = SimpleNamespace(topic_of={ID: "views"}.get)
+    gateway: Any = SimpleNamespace(partitions=partitions, catalogue=catalogue, counts=Counter())
+    asked = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]
+    body = {"topics": [{topic_key: topic, "partitions": asked}], "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1}
+    (answer,) = fetch(gateway, Caller("anonymous", "here", False, None, version=version), body)["responses"]
+    return answer
+
+
+def test_clients_name_topics_by_ids_from_version_13_on() -> None:
+    answer = fetched("topic_id", ID, 13)
+    assert answer["topic_id"] == ID
+    assert answer["partitions"][0]["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched("topic", "views", 12)["topic"] == "views"
+
+
+def test_an_id_of_a_deleted_topic_is_unknown() -> None:
+    """Clients then ask for metadata again."""
+    answer = fetched("topic_id", bytes(16), 13)
+    assert answer["topic_id"] == bytes(16)
+    assert answer["partitions"][0]["error_code"] == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_indexes_are_opened_at_once() -> None:

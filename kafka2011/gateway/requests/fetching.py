@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 MAX_WAIT_S = 60.0
 LEAST_BYTES = 1
+_WITH_TOPIC_ID = 13
+"""From this version on, clients name topics by their ids."""
 OPENED_AT_ONCE = 8
 """How many indexes one request opens at once."""
 MOST_BYTES = 16 * 1024 * 1024
@@ -54,7 +56,7 @@ class _Room:
 
 
 class _Asked(NamedTuple):
-    topic: str
+    topic: bytes | str  # by its id from version 13 on
     number: int
     offset: int
     max_bytes: int
@@ -63,13 +65,14 @@ class _Asked(NamedTuple):
 
 def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Return records of partitions, once there are `min_bytes` of them, or an error, or the time is over."""
+    key = "topic" if caller.version < _WITH_TOPIC_ID else "topic_id"
     asked = [
         _Asked(
-            topic["topic"],
+            topic[key],
             partition["partition"],
             partition["fetch_offset"],
             partition["partition_max_bytes"],
-            find_readable(gateway, caller, topic["topic"], partition["partition"]),
+            _find(gateway, caller, topic[key], partition["partition"]),
         )
         for topic in body["topics"]
         for partition in topic["partitions"]
@@ -92,11 +95,17 @@ def fetch(gateway: Gateway, caller: Caller, body: Body) -> Body:
             events[0].wait(left_s)
         else:
             gevent.wait(events, count=1, timeout=left_s)
-    by_topic: dict[str, list[Body]] = {}
+    by_topic: dict[bytes | str, list[Body]] = {}
     for item, answer in zip(asked, answers, strict=True):
         by_topic.setdefault(item.topic, []).append({**_UNKNOWN_ANSWER, "partition_index": item.number, **answer})
     gateway.counts["record_bytes_out"] += room.size
-    return {"responses": [{"topic": topic, "partitions": parts} for topic, parts in by_topic.items()]}
+    return {"responses": [{key: topic, "partitions": parts} for topic, parts in by_topic.items()]}
+
+
+def _find(gateway: Gateway, caller: Caller, topic: bytes | str, number: int) -> Served | ErrorCode:
+    """Return a partition by its topic's name, or by the id that a topic of that name has since it was created."""
+    name = topic if isinstance(topic, str) else gateway.catalogue.topic_of(topic)
+    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else find_readable(gateway, caller, name, number)
 
 
 def _open_indexes(logs: list[PartitionLog]) -> None:

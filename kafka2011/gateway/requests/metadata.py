@@ -20,10 +20,9 @@ def metadata(gateway: Gateway, caller: Caller, body: Body) -> Body:
     if asked is None or (caller.version == 0 and not asked):
         topics = [_topic(gateway, name) for name in sorted(catalogue.lists) if may_see(caller, name)]
     else:
-        names = {known.topic_id.bytes: known.topic for known in catalogue.lists.values()}
         topics = []
         for topic in asked:
-            name = topic.get("name") or names.get(topic.get("topic_id"))
+            name = topic.get("name") or catalogue.topic_of(topic.get("topic_id", b""))
             if name is None:
                 topics.append({"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "topic_id": topic["topic_id"]})
             else:

@@ -51,6 +51,9 @@ def begin_produce(gateway: Gateway, caller: Caller, body: Body) -> Callable[[Cal
             if append.error is ErrorCode.MESSAGE_TOO_LARGE and append.is_sent:
                 gateway.counts["invalid_records"] += 1
             response: Body = {"index": number, "error_code": append.error, "base_offset": append.first_number}
+            index = None if append.log is None or append.error else append.log.known_index
+            if index is not None:
+                response["log_start_offset"] = index.log_start().number
             if append.text:
                 response["error_message"] = append.text
             responses.setdefault(name, []).append(response)
@@ -96,6 +99,7 @@ def _begin(
             append.finish(ErrorCode(error.code))
         else:
             gateway.counts["records_in"] += append.records
+            append.log = found.log
             found.appender.append(append)
     return append
 

@@ -98,10 +98,10 @@ PRODUCE = api_tables(
 
 FETCH = api_tables(
     Api.FETCH,
-    "4-12",
+    "4-18",
     flexible_from=12,
     request="""
-        replica_id                int32            = -1
+        replica_id                int32   4-14     = -1
         max_wait_ms               int32
         min_bytes                 int32
         max_bytes                 int32            = 2147483647
@@ -109,7 +109,8 @@ FETCH = api_tables(
         session_id                int32    7+
         session_epoch             int32    7+      = -1
         topics                    []
-            topic                 string
+            topic                 string  4-12
+            topic_id              uuid    13+
             partitions            []
                 partition             int32
                 current_leader_epoch  int32   9+   = -1
@@ -118,7 +119,8 @@ FETCH = api_tables(
                 log_start_offset      int64   5+   = -1
                 partition_max_bytes   int32
         forgotten_topics_data     []       7+
-            topic                 string
+            topic                 string  7-12
+            topic_id              uuid    13+
             partitions            []int32
         rack_id                   string   11+
     """,
@@ -127,7 +129,8 @@ FETCH = api_tables(
         error_code                          int16    7+
         session_id                          int32    7+
         responses                           []
-            topic                           string
+            topic                           string   4-12
+            topic_id                        uuid     13+
             partitions                      []
                 partition_index             int32
                 error_code                  int16
