@@ -179,7 +179,7 @@ def test_a_fetch_is_limited_by_what_a_client_asks_of_a_partition(cluster: LocalC
         )
         async with consumer:
             consumer.assign([TopicPartition(topic, 0)])
-            polls = []
+            polls: list[int] = []
             while sum(polls) < 3:
                 records = await asyncio.wait_for(consumer.getmany(timeout_ms=1000), TIMEOUT_S)
                 polls.append(sum(map(len, records.values())))

@@ -280,25 +280,18 @@ class PartitionLog:
         if chunk is None:
             chunk = self.chunk_of(number, max_bytes)
             return b"" if chunk is None else self._encode(chunk, number, max_bytes)[0]
-        known_number, known_max_bytes, batches = self._encoded
-        if (number, max_bytes) != (known_number, known_max_bytes):
-            batches = self._encode_recent(chunk, number, max_bytes)
-            self._encoded = number, max_bytes, batches
-        return batches
+        if (number, max_bytes) != self._encoded[:2]:
+            self._encoded = number, max_bytes, self._encode_recent(chunk, number, max_bytes)
+        return self._encoded[2]
 
     def _encode_recent(self, chunk: NumberedBytes, number: int, max_bytes: int) -> bytes:
         """Return batches from a number on, also of the chunks that follow: each may be a single message."""
         batches, reached = self._encode(chunk, number, max_bytes)
-        while reached == chunk.end_number and len(batches) < max_bytes:
-            following = self._recent.holding(reached)
-            if following is None:
-                break
+        while reached == chunk.end_number and (following := self._recent.holding(reached)) is not None:
             chunk = following
             try:
                 more, reached = self._encode(chunk, reached, max_bytes - len(batches), may_exceed=False)
             except (CorruptLogError, InvalidRecordsError):
-                break
-            if not more:
                 break
             batches += more
         return batches
@@ -357,7 +350,7 @@ class PartitionLog:
     ) -> tuple[bytes, int]:
         """Return the batches of a chunk from a number on, and the number where a reader goes on; -1 within a piece.
 
-        They have at most `max_bytes`; with `may_exceed`, the first one may have more.
+        Only the first batch may exceed `max_bytes`, if it `may_exceed` it.
         """
         batches: list[bytes] = []
         size = 0
@@ -367,8 +360,7 @@ class PartitionLog:
             if behind <= number:
                 continue
             next_number, next_position = first_number, piece.start
-            least = piece.end - piece.start if piece.kind is Kind.WRAPPER else 1
-            if not may_exceed and size + least > max_bytes:  # it would be made for nothing
+            if not may_exceed and size + piece.end - piece.start > max_bytes + SLACK_BYTES:  # made for nothing
                 break
             try:
                 batch, reached = self._batch(chunk, piece, first_number, number, max_bytes - size, is_repeat)
