@@ -19,8 +19,9 @@ import pytest
 from integration.scraping import metrics_of
 from kafka2011.admin.replicas import describe_broker, elect
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
+from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError, WrongPartitionError
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.producer import Producer
@@ -738,3 +739,21 @@ def test_a_topic_is_deleted_at_all_replicas(new_replicas: NewReplicas, zk_client
     assert list(replicas["c"].log_dir.glob("others-0"))
     assert delete_topic(zk_client, TOPIC).brokers[0].outcome == "deleted"
     replicas.await_absence(TOPIC, "abc")
+
+
+def test_a_replica_that_takes_over_after_a_deletion_spares_consumers(
+    new_replicas: NewReplicas, zk_client: ZkClient
+) -> None:
+    """It answers with an empty set for a partition that is no more: an error would end consumers of 0.7.2."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    create_topic(zk_client, TOPIC)
+    grow_topic(zk_client, TOPIC, 3)
+    delete_topic(zk_client, TOPIC)
+    replicas.await_absence(TOPIC, "ab")
+    replicas["a"].kill()
+    replicas.await_leader("b")
+    with SimpleConsumer(replicas["b"].host, replicas["b"].port) as consumer:
+        assert not list(consumer.fetch(TOPIC, 2, 0))
+        with pytest.raises(WrongPartitionError):
+            consumer.fetch(TOPIC, 3, 0)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.cli.calling import PARTITIONS, output, rows, run
-from kafka2011 import ConsumerConnector, LocalCluster
+from kafka2011 import EARLIEST, LATEST, ConsumerConnector, LocalCluster, SimpleConsumer
 from kafka2011.admin.topic_changes import grow_topic
+from kafka2011.errors import WrongPartitionError
 from tests.support.waiting import eventually
 from zk import paths
 from zk.connecting import connect
@@ -124,6 +125,28 @@ def test_a_topic_is_deleted_while_it_is_read(two_brokers: LocalCluster) -> None:
         made = next(stream)
         assert (made.payload, made.offset) == (b"anew", 0)
         assert rows("topics", *where)[-1] == {"topic": "views", "brokers": 1, "partitions": 1}, "as the settings say"
+
+
+def test_consumers_get_no_error_for_a_partition_that_was_deleted(two_brokers: LocalCluster) -> None:
+    """Those of 0.7.2 would end, with all their other topics: not after a restart either, nor when it is made again."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    broker = two_brokers.brokers[0]
+    output("topics", "grow", "views", "--partitions", 3, *where)
+    rows("topics", "delete", "views", "--yes", *where)
+
+    def is_spared() -> bool:
+        with SimpleConsumer(broker.host, broker.port) as consumer:
+            offsets = [consumer.get_offsets_before("views", 2, time_ms) for time_ms in (LATEST, EARLIEST)]
+            return not list(consumer.fetch("views", 2, 130)) and offsets == [[0], [0]]
+
+    assert is_spared()
+    broker.stop()
+    broker.start()
+    assert is_spared()
+    output("topics", "create", "views", *where)
+    assert is_spared()
+    with SimpleConsumer(broker.host, broker.port) as consumer, pytest.raises(WrongPartitionError):
+        consumer.fetch("views", 3, 0)
 
 
 def test_brokers_that_join_topics_do_not_join_one_that_is_deleted(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafka2011.disk import is_directory, open_directory
 from kafka2011.errors import LogError
 from kafka2011.log.clock_file import is_clock_file
+from kafka2011.log.deleted_partitions import is_deleted_partitions
 from kafka2011.log.label import is_label
 from kafka2011.log.partition_counts import is_partition_counts
 from kafka2011.log.scrub_record import is_scrub_file
@@ -119,7 +120,9 @@ class LogDirectory:
         for path in sorted(self.path.iterdir()):
             if path.name == CLEAN_SHUTDOWN_MARK or is_label(path.name) or is_partition_counts(path.name):
                 continue
-            if is_clock_file(path.name) or is_scrub_file(path.name) or self._is_others(path.name):
+            if is_clock_file(path.name) or is_scrub_file(path.name) or is_deleted_partitions(path.name):
+                continue
+            if self._is_others(path.name):
                 continue
             parsed = parse_log_directory_name(path.name)
             # The name must be the one we would give: "t-01" would be a second directory for "t-1".

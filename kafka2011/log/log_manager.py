@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
+from kafka2011.log.deleted_partitions import DeletedPartitions
 from kafka2011.log.flush_together import flush_together
 from kafka2011.log.log import Log, LogFailedError, LogHooks, RecoverySettings
 from kafka2011.log.log_directory import LogDirectory
@@ -96,6 +97,7 @@ class LogManager:
         self.scrubbed = ScrubRecord()
         self._directory = LogDirectory(log_dir, disk, label, is_others)
         self._counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
+        self._deleted = DeletedPartitions(log_dir, disk, clock)
         self._settings = settings
         self._clock = clock
         self._disk = disk
@@ -134,6 +136,7 @@ class LogManager:
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
             self._counts.load()
+            self._deleted.load()
             self.retention_clock.open()
             self._directory.end_deletions()
             directories = self._directory.logs()
@@ -210,13 +213,13 @@ class LogManager:
         return list(self._logs.values())
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """Return a log, or None if nothing was written to it yet.
+        """Return a log, or None if nothing was written to it yet, or it was deleted lately.
 
         Raises InvalidTopicError, and WrongPartitionError if the topic cannot have this partition.
         """
         log = self._logs.get((topic, partition))
-        if log is None:
-            self._check(topic, partition)
+        if log is None and not self._deleted.has(topic, partition):
+            self.check(topic, partition)
         return log
 
     def existing(self, topic: str, partition: int) -> Log | None:
@@ -231,7 +234,7 @@ class LogManager:
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
-        self._check(topic, partition)
+        self.check(topic, partition)
         with self._creation_lock:
             log = self._logs.get((topic, partition))
             if log is not None:
@@ -252,7 +255,8 @@ class LogManager:
             self._on_new_topic(topic, self.num_partitions(topic))
         return log
 
-    def _check(self, topic: str, partition: int) -> None:
+    def check(self, topic: str, partition: int) -> None:
+        """Raise InvalidTopicError or WrongPartitionError unless the topic can have this partition now."""
         refusal = self._refusal(topic, partition)
         if refusal is not None:
             raise refusal
@@ -294,8 +298,7 @@ class LogManager:
     def delete_topic(self, topic: str) -> None:
         """Delete all logs of a topic, and what it has grown; whoever writes to it next makes it anew, at offset 0.
 
-        First the directories get another name, on disk, so that a crash leaves all of a log or nothing that is served.
-        Pieces that readers hold stay good. Raises LogFailedError.
+        Pieces that readers hold stay good. For a minute, `get` returns None for each partition. Raises LogFailedError.
         """
         with self._creation_lock:
             self._check_open()
@@ -306,6 +309,7 @@ class LogManager:
                     log.close()
                     self._of_deleted.update({name: getattr(log, name) for name in _COUNTED})
                 self._topics.discard(topic)
+                self._deleted.add(topic, self.num_partitions(topic))
                 doomed = self._directory.rename_deleted(directories)
                 self._counts.forget(topic)
             except (OSError, LogError) as error:

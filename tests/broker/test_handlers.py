@@ -583,3 +583,14 @@ def test_offsets_are_answered(tmp_path: Path, request_: OffsetsRequest, offsets:
     assert broker.handlers.counts["offsets"] == 1
     body = len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(8, "big") for offset in offsets)
     assert reply == (len(body) + 2).to_bytes(4, "big") + b"\0\0" + body
+
+
+def test_a_partition_that_was_deleted_lately_is_empty(broker: Broker) -> None:
+    """An error would end consumers of 0.7.2; only a fetch of no bytes, which asks for partitions, gets one."""
+    broker.logs.grow_topic("t", 3)
+    broker.ask(ProduceRequest("t", 2, HELLO))
+    broker.logs.delete_topic("t")
+    assert broker.ask(FetchRequest("t", 2, 15, 1000)) == b"\0\0\0\2\0\0"
+    assert broker.ask(OffsetsRequest("t", 2, LATEST, 1)) == broker.ask(OffsetsRequest("t", 1, LATEST, 1))
+    assert broker.ask(FetchRequest("t", 2, 0, 0)) == b"\0\0\0\2\0\3"
+    assert broker.ask(FetchRequest("t", 3, 0, 1000)) == b"\0\0\0\2\0\3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -924,7 +925,8 @@ def test_a_topic_is_deleted_whole(make_manager: Callable[..., LogManager], log_d
         before = count_open_files()
         piece = log.read(0, 1000)
         manager.delete_topic("views")
-        assert sorted(path.name for path in log_dir.iterdir()) == [".kafka2011_partitions", kept.name]
+        names = sorted(path.name for path in log_dir.iterdir())
+        assert names == [".kafka2011_deleted", ".kafka2011_partitions", kept.name]
         assert manager.topics() == {"views-x": 1}
         assert os.pread(piece.fd, piece.size, piece.position) == GOOD
         piece.release()
@@ -933,9 +935,51 @@ def test_a_topic_is_deleted_whole(make_manager: Callable[..., LogManager], log_d
             log.append(GOOD, 1)
         assert manager.get_or_create("views", 0).end_offset == 0
         with pytest.raises(WrongPartitionError):
-            manager.get("views", 1)
+            manager.get_or_create("views", 1)
         manager.delete_topic("nothing-of-it-here")
     assert has_mark(log_dir)
+
+
+def test_deleted_partitions_are_empty_for_a_minute(
+    make_manager: Callable[..., LogManager], log_dir: Path, clock: ManualClock
+) -> None:
+    """Consumers of 0.7.2 end at an error, so there is none until they know, also after a restart or a new creation."""
+    with make_manager() as manager:
+        manager.grow_topic("views", 4)
+        manager.get_or_create("views", 3).append(GOOD, 1)
+        manager.delete_topic("views")
+        manager.get_or_create("views", 0)
+        assert manager.get("views", 3) is None
+        with pytest.raises(WrongPartitionError):
+            manager.get("views", 4)
+        with pytest.raises(WrongPartitionError):
+            manager.get_or_create("views", 3)
+        clock.sleep(30)
+        manager.delete_topic("views")
+    with make_manager() as manager:
+        assert manager.get("views", 3) is None
+        clock.sleep(61)
+        with pytest.raises(WrongPartitionError):
+            manager.get("views", 3)
+        manager.delete_topic("views")
+    (log_dir / ".kafka2011_deleted").write_text('{"views": 4}')
+    with make_manager() as manager, pytest.raises(WrongPartitionError):
+        manager.get("views", 3)
+
+
+def test_a_full_disk_does_not_keep_a_topic_from_being_deleted(
+    make_manager: Callable[..., LogManager], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Deleting is what frees it."""
+
+    def write(_fd: int, _data: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with make_manager(num_partitions=2, disk=DiskWith(write=write)) as manager:
+        manager.get_or_create("views", 1)
+        manager.delete_topic("views")
+        assert manager.topics() == {}
+    assert "cannot note deleted partitions" in caplog.text
 
 
 def test_a_crash_while_a_topic_is_deleted(make_manager: Callable[..., LogManager], log_dir: Path) -> None:

@@ -38,7 +38,7 @@ class AwaitedBytes:
         """Look at all logs, and have them tell of what comes; say whether it is there already."""
         is_there = False
         for topic, partition in self._parts:
-            log = self._logs.get(topic, partition)
+            log = self._logs.existing(topic, partition)
             if log is not None:
                 log.be_awaited()
                 is_there |= self.is_there(log)

@@ -358,6 +358,8 @@ class RequestHandlers:
             return None
         log = self._logs.get(request.topic, request.partition)
         if log is None:
+            if request.max_bytes == 0:  # a question about partitions: see kafka2011.admin.partitions
+                self._logs.check(request.topic, request.partition)
             return None
         if client.appended is not None and _is_not_readable_yet(log, request.offset):
             return None
