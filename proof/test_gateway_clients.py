@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "how-to" / "gateway.md"
+PAGE = ROOT / "docs" / "reference" / "gateway-tests.md"
 CHECKOUT_VARIABLE = "KAFKA_PYTHON_CHECKOUT"
 PACKAGES = ("pytest", "pytest-timeout", "crc32c", "lz4", "python-snappy", "zstandard")
 SUITES = ("consumer", "producer", "admin")

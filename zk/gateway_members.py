@@ -25,13 +25,15 @@ logger = logging.getLogger(__name__)
 class GatewayMember(NamedTuple):
     """One of today's clients: its id in the group, the id that it gave itself, and its address.
 
-    `instance_id` is its `group.instance.id`, None without one.
+    `instance_id` is its `group.instance.id`, None without one. `protocol` names its assignment protocol; "" if an older
+    gateway registered it.
     """
 
     member_id: str
     client_id: str
     host: str
     instance_id: str | None = None
+    protocol: str = ""
 
     @property
     def text(self) -> str:
@@ -45,10 +47,10 @@ class GatewayMember(NamedTuple):
         try:
             document = json.loads(text)
             member_id, client_id, host = (str(document[name]) for name in ("member_id", "client_id", "host"))
-            instance_id = document.get("instance_id")
+            instance_id, protocol = document.get("instance_id"), str(document.get("protocol", ""))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MalformedNode(path, text, "not a member that a gateway has registered") from error
-        return cls(member_id, client_id, host, None if instance_id is None else str(instance_id))
+        return cls(member_id, client_id, host, None if instance_id is None else str(instance_id), protocol)
 
 
 class GatewayMemberRegistry:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import confluent_kafka
 import kafka
 import pytest
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from integration.gateway.test_clients import TIMEOUT_S, produced
 from kafka2011 import ConsumerConnector
@@ -199,3 +200,36 @@ def test_a_static_member_that_comes_back_has_its_share_at_once(
     group.members.append(again := Confluent(cluster, topic, **static))
     group.go_on(lambda: again.told == [f"+{PARTITIONS // 2}"] and group.is_settled())
     assert other.told == told
+
+
+class _OwnAssignor(RoundRobinPartitionAssignor):  # type: ignore[misc]  # untyped
+    """An assignor as those of Kafka Streams and Faust: no other client knows it."""
+
+    name = "stream"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"partition_assignment_strategy": [_OwnAssignor]}, kafka.errors.InconsistentGroupProtocolError),
+        ({"session_timeout_ms": 5999, "heartbeat_interval_ms": 1000}, kafka.errors.InvalidSessionTimeoutError),
+    ],
+)
+@pytest.mark.usefixtures("values")
+def test_a_member_that_cannot_be_served_is_told_at_once(
+    cluster: LocalCluster, topic: str, settings: dict[str, Any], error: type[Exception]
+) -> None:
+    consumer = kafka.KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=topic, **settings)
+    with pytest.raises(error):
+        consumer.poll(TIMEOUT_S * 1000)
+    consumer.close()
+
+
+def test_administrators_see_the_protocol_of_a_group(
+    cluster: LocalCluster, topic: str, values: set[bytes], group: Group
+) -> None:
+    group.members = [Confluent(cluster, topic, **{"partition.assignment.strategy": "roundrobin"})]
+    group.go_on(lambda: group.is_settled() and values <= set(group.received))
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    described = admin.describe_consumer_groups([topic], request_timeout=TIMEOUT_S)[topic].result()
+    assert described.partition_assignor == "roundrobin"

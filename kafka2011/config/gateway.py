@@ -14,10 +14,12 @@ from kafka2011.config.kinds import (
     File,
     Host,
     Integer,
+    Names,
     Topics,
 )
 from kafka2011.config.server import ServerConfig, check_name_for_clients, name_for_clients
 from kafka2011.config.settings import same_as, setting
+from kafka2011.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,18 @@ class GatewayConfig(ServerConfig):
         "Topics whose records are stored as plain messages, for 0.7 clients that know no compression: keys, headers"
         " and timestamps are dropped, and producers with idempotence are refused.",
     )
+    group_min_session_timeout_ms: int = setting(
+        6000, Integer(1), "A member of a group that asks for a shorter session timeout is rejected."
+    )
+    group_max_session_timeout_ms: int = setting(
+        1_800_000, Integer(1), "A member of a group that asks for a longer session timeout is rejected."
+    )
+    group_protocols: Collection[str] = setting(
+        "",
+        Names(),
+        "Names of further assignment protocols, `name,...`, whose members may join groups. Their assignments must be"
+        " plain lists of partitions, since the gateway writes no user data of the client's own assignor.",
+    )
     request_timeout_ms: int = setting(
         30_000,
         Integer(1),
@@ -88,3 +102,5 @@ class GatewayConfig(ServerConfig):
     def _check(self) -> None:
         ServerConfig._check(self)
         check_name_for_clients("advertised.host", self.advertised_host)
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")

@@ -295,6 +295,23 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """Names, separated by commas."""
+
+    def read(self, value: object) -> tuple[str, ...]:
+        """Return the names. Raises ValueError."""
+        if isinstance(value, str):
+            value = _parts(value)
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"{value!r} is not name,name")
+        return tuple(_stripped(name) for name in value)
+
+    def write(self, value: tuple[str, ...]) -> str:
+        """Return the names with commas."""
+        return ",".join(value)
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerList:
     """Brokers as `id:host:port,id:host:port`."""
 

@@ -353,17 +353,29 @@ def test_groups_are_listed_with_their_states(world: World) -> None:
     assert listed(world, "PreparingRebalance") == {}
 
 
+def test_all_groups_are_of_the_classic_type(world: World) -> None:
+    world.join_07()
+
+    def types(*wanted: str) -> list[str]:
+        answer = world.ask(Api.LIST_GROUPS, {"states_filter": [], "types_filter": list(wanted)}, 5)
+        return [group["group_type"] for group in answer["groups"]]
+
+    assert types() == types("Classic") == types("consumer", "classic") == ["classic"]
+    assert types("consumer", "share") == []
+
+
 def test_members_of_both_kinds_are_described_with_what_they_own(world: World) -> None:
     """As Java's tools read it: topics and numbers in the bytes of the consumer protocol."""
     world.join_07("readers_host-1-a")
     world.join_07("readers_m2")
-    GatewayMemberRegistry(world.zk).register("readers", "readers_m2", GatewayMember("m2", "kcat", "10.0.0.1", "one"))
+    today = GatewayMember("m2", "kcat", "10.0.0.1", "one", "sticky")
+    GatewayMemberRegistry(world.zk).register("readers", "readers_m2", today)
     owners = OwnerRegistry(world.zk)
     owners.claim("readers", FIRST, "readers_host-1-a-0")
     owners.claim("readers", SECOND, "readers_m2-0")
     owners.claim("readers", AWAY, "readers_m2-0")
     group = described(world, "readers")["readers"]
-    assert (group["group_state"], group["protocol_type"], group["protocol_data"]) == ("Stable", "consumer", "range")
+    assert (group["group_state"], group["protocol_type"], group["protocol_data"]) == ("Stable", "consumer", "sticky")
     old, new = group["members"]
     assert [read_subscription(member["member_metadata"]).topics for member in (old, new)] == [("views",)] * 2
     assert read_assignment(old["member_assignment"]) == {"views": (0,)}

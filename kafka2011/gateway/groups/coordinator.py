@@ -39,7 +39,8 @@ STOP_S = 5.0
 class Joining(NamedTuple):
     """What a client says when it joins: who it is, what it wants, and which partitions it still has.
 
-    `member_id` is empty at first. `needs_id`: it must come again with the id that it is given.
+    `member_id` is empty at first. `needs_id`: it must come again with the id that it is given. `protocol` is the name
+    of its assignment protocol.
     """
 
     member_id: str
@@ -50,6 +51,7 @@ class Joining(NamedTuple):
     topics: tuple[str, ...]
     owned: frozenset[TopicPartition]
     needs_id: bool
+    protocol: str = ""
 
 
 class Joined(NamedTuple):
@@ -107,6 +109,7 @@ class Coordinator:
         member = found
         member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
         member.is_joining = True
+        member.who = member.who._replace(protocol=joining.protocol)
         try:
             member.state.join(joining.owned)
             member.note_change()
@@ -212,7 +215,7 @@ class Coordinator:
         return self._register(group, member_id, joining)
 
     def _register(self, group: str, member_id: str, joining: Joining) -> GroupMember | Joined:
-        who = GatewayMember(member_id, joining.client_id, joining.host, joining.instance_id)
+        who = GatewayMember(member_id, joining.client_id, joining.host, joining.instance_id, joining.protocol)
         known = None if joining.instance_id is None else self._of_instance(group, joining.instance_id)
         if known is not None:  # another process of a static member: its share stays
             del self._members[group][known.who.member_id]

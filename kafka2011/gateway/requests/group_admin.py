@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.broker.security.access import GROUPS
 from kafka2011.gateway.groups.directory import DEAD, STABLE
+from kafka2011.gateway.groups.protocols import protocol_of
 from kafka2011.gateway.protocol.consumer_protocol import PROTOCOL_TYPE, write_assignment, write_subscription
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests.context import group_error
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RULE = "range"
-"""What tools show as the rule by which partitions are assigned: the paper's is Kafka's of this name."""
+_CLASSIC = "classic"
+"""The type of all groups: those of 0.7 and of the classic protocol."""
 _CLIENT_OF_07 = "kafka-0.7"
 """What is shown as the client id of members of 0.7, who have none."""
 
 
 def list_groups(gateway: Gateway, caller: Caller, body: Body) -> Body:
-    """List the groups that a caller may use, of some states or of any."""
+    """List the groups that a caller may use, of some states and types or of any."""
     wanted = {state.lower() for state in body.get("states_filter", ())}
+    types = {name.lower() for name in body.get("types_filter", ())}
+    if types and _CLASSIC not in types:
+        return {"groups": []}
     try:
         states = gateway.group_directory.states()
     except ZkError as failure:
@@ -34,7 +38,7 @@ def list_groups(gateway: Gateway, caller: Caller, body: Body) -> Body:
         return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     return {
         "groups": [
-            {"group_id": group, "protocol_type": PROTOCOL_TYPE, "group_state": state}
+            {"group_id": group, "protocol_type": PROTOCOL_TYPE, "group_state": state, "group_type": _CLASSIC}
             for group, state in states.items()
             if caller.may(GROUPS, group) and (not wanted or state.lower() in wanted)
         ]
@@ -64,7 +68,7 @@ def _group(gateway: Gateway, name: str, group: DescribedGroup) -> Body:
         "group_id": name,
         "group_state": group.state,
         "protocol_type": "" if group.state == DEAD else PROTOCOL_TYPE,
-        "protocol_data": _RULE if group.state == STABLE else "",
+        "protocol_data": protocol_of(member.client for member in group.members) if group.state == STABLE else "",
         "members": [_member(gateway, member) for member in group.members],
     }
 

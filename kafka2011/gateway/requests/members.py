@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.gateway.groups.coordinator import Joining, unique
 from kafka2011.gateway.groups.member import Timeouts
+from kafka2011.gateway.groups.protocols import choose
 from kafka2011.gateway.protocol.consumer_protocol import PROTOCOL_TYPE, read_subscription, write_assignment
 from kafka2011.gateway.protocol.errors import ErrorCode, MalformedRequestError
 from kafka2011.gateway.requests.context import group_error
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LONGEST_SESSION_S = 1800.0
 _TRANSACTION = 1
 _WITH_MEMBER_ID = 4
 """From this version on a client comes again with the id that it is given, so that one that gave up leaves no member."""
@@ -93,15 +93,23 @@ def _coordination_error(gateway: Gateway, caller: Caller, group: str) -> ErrorCo
 def join_group(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Register a client as a member, and answer once its share is known or a few seconds have passed."""
     group, member_id = body["group_id"], body["member_id"]
-    session_s = body["session_timeout_ms"] / 1000
+    session_ms, config = body["session_timeout_ms"], gateway.config
+    session_s = session_ms / 1000
     rebalance_ms = body.get("rebalance_timeout_ms", -1)
     rebalance_s = rebalance_ms / 1000 if rebalance_ms > 0 else session_s
-    if not 0 < session_s <= LONGEST_SESSION_S:
+    if not config.group_min_session_timeout_ms <= session_ms <= config.group_max_session_timeout_ms:
         return {"error_code": ErrorCode.INVALID_SESSION_TIMEOUT, "member_id": member_id}
     if body["protocol_type"] != PROTOCOL_TYPE or not body["protocols"]:
         logger.warning("group %s: members of type %r form no groups here, only consumers", group, body["protocol_type"])
         return {"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "member_id": member_id}
-    protocol = body["protocols"][0]
+    protocol = choose(body["protocols"], config.group_protocols)
+    if protocol is None:
+        logger.warning(
+            "group %s: %s of %s cannot join: its assignment protocols (%s) are unknown here; see group.protocols",
+            *(group, member_id or caller.client_id, caller.name),
+            ", ".join(each["name"] for each in body["protocols"]),
+        )
+        return {"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "member_id": member_id}
     try:
         subscription = read_subscription(protocol["metadata"])
     except MalformedRequestError as failure:
@@ -118,6 +126,7 @@ def join_group(gateway: Gateway, caller: Caller, body: Body) -> Body:
             unique(topic for topic in subscription.topics if _is_topic(topic)),
             frozenset(_partitions(gateway, subscription.owned or {})),
             needs_id=caller.version >= _WITH_MEMBER_ID,
+            protocol=protocol["name"],
         ),
     )
     return {

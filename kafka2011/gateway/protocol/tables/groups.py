@@ -221,10 +221,11 @@ DESCRIBE_GROUPS = api_tables(
 
 LIST_GROUPS = api_tables(
     Api.LIST_GROUPS,
-    "0-4",
+    "0-5",
     flexible_from=3,
     request="""
         states_filter  []string  4+
+        types_filter   []string  5+
     """,
     response="""
         throttle_time_ms   int32   1+
@@ -233,6 +234,7 @@ LIST_GROUPS = api_tables(
             group_id       string
             protocol_type  string
             group_state    string  4+
+            group_type     string  5+
     """,
 )
 
