@@ -31,7 +31,8 @@ certificate = "{certificate}"
 key = "{key}"
 """
 _ALLOW = """\
-# Who may do what, by topic, and who may use which groups through a gateway; it is read again when it changes.
+# Who may do what, by topic, and who may use which groups and change which topics through a gateway; it is read again
+# when it changes. Deleting a topic loses its messages, so nobody may do that until there is a section [topics.delete].
 # "*" is everybody who has a certificate of this cluster's.
 [produce]
 ".*" = ["*"]
@@ -40,6 +41,12 @@ _ALLOW = """\
 ".*" = ["*"]
 
 [groups]
+".*" = ["*"]
+
+[topics.create]
+".*" = ["*"]
+
+[topics.grow]
 ".*" = ["*"]
 """
 

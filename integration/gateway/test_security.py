@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kafka2011.certificates import Authority
 from kafka2011.local_cluster import LocalCluster
@@ -30,6 +30,10 @@ ALLOW = """
 [groups]
 "reports" = ["reader"]
 "unused" = ["*"]
+[topics.create]
+"new-.*" = ["writer", "creator"]
+[topics.delete]
+"new-.*" = ["writer"]
 """
 """`client` is the gateway at the brokers."""
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
@@ -41,7 +45,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     directory: Path = tmp_path_factory.mktemp("secured")
     cluster = LocalCluster(1, directory=directory, properties={"log.flush.interval": 1}, secure=True, gateway=True)
     (directory / "security" / "allow.toml").write_text(ALLOW)
-    for name in ("writer", "reader"):
+    for name in ("writer", "reader", "creator"):
         Authority(directory / "security").issue(name)
     with cluster:
         for topic in ("orders", "secrets"):
@@ -135,6 +139,15 @@ def test_a_topic_that_a_principal_may_not_use_is_not_shown(
     secured: LocalCluster, principal: str, do: Callable[[LocalCluster, str, str], str]
 ) -> None:
     assert do(secured, principal, "secrets") == REFUSED
+
+
+def test_who_may_create_topics_may_not_delete_them(secured: LocalCluster) -> None:
+    """Deleting loses messages, so it has a section of its own; where the protocol has texts, they name the section."""
+    admin = AdminClient(settings(secured, "creator"))
+    assert outcome_of(admin.create_topics([NewTopic("new-kept", 1, 1)])["new-kept"]) == "ok"
+    assert outcome_of(admin.delete_topics(["new-kept"])["new-kept"]) == REFUSED
+    with pytest.raises(KafkaException, match=r"no line of \[topics.grow\] in allow.file"):
+        admin.create_partitions([NewPartitions("new-kept", 2)])["new-kept"].result(TIMEOUT_S)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.broker.security.access import CONSUME, GROUPS, PRODUCE, Access
+from kafka2011.broker.security.access import CONSUME, CREATE_TOPICS, DELETE_TOPICS, GROUPS, PRODUCE, Access
 from kafka2011.broker.security.certificates import NOBODY, principal_of
 from kafka2011.broker.security.file_changes import LOOK_INTERVAL_S
 from kafka2011.config import BrokerConfig
@@ -26,6 +26,8 @@ RULES = """
 "views" = ["*"]
 [groups]
 "loader-.*" = ["loader"]
+[topics.delete]
+"views" = ["front"]
 """
 
 
@@ -50,6 +52,9 @@ def rules(directory: Path, text: str = RULES) -> Path:
         ("loader", GROUPS, "loader-1", True),
         ("loader", GROUPS, "views", False),
         ("front", GROUPS, "loader-1", False),
+        ("front", DELETE_TOPICS, "views", True),
+        ("front", DELETE_TOPICS, "clicks", False),
+        ("front", CREATE_TOPICS, "views", False),
     ],
 )
 def test_what_no_line_allows_is_refused(tmp_path: Path, principal: str, what: str, topic: str, answer: bool) -> None:
@@ -79,6 +84,10 @@ def test_rules_change_while_it_runs(tmp_path: Path, caplog: pytest.LogCaptureFix
     [
         ("[produce", "allow.toml"),
         ("[prodcue]\n", "unknown section \\[prodcue\\]"),
+        ("[topics.delte]\n", "unknown section \\[topics.delte\\]"),
+        ("[topics]\nviews = ['a']\n", "unknown section \\[topics.views\\]"),
+        ("topics = 1\n", "unknown section \\[topics\\]"),
+        ("topics.delete = 1\n", "table"),
         ("produce = 1\n", "table"),
         ("[consume]\nviews = 'all'\n", "list of names"),
         ("[consume]\nviews = [1]\n", "list of names"),

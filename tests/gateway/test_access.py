@@ -32,6 +32,12 @@ ALLOW = """
 "orders" = ["reader"]
 [groups]
 "report.*" = ["reader"]
+[topics.create]
+"orders" = ["creator"]
+[topics.grow]
+"orders" = ["grower"]
+[topics.delete]
+"orders" = ["deleter"]
 """
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
@@ -39,7 +45,15 @@ GONE_ON = ErrorCode.NOT_LEADER_OR_FOLLOWER
 """What those are told who may, since there is no broker."""
 
 CONSUME = (Api.FETCH, Api.LIST_OFFSETS, Api.OFFSET_FOR_LEADER_EPOCH)
-PRODUCE = (Api.PRODUCE, Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS, Api.DESCRIBE_CONFIGS)
+PRODUCE = (Api.PRODUCE, Api.DESCRIBE_CONFIGS)
+ALLOWED = {
+    "writer": (*PRODUCE, Api.METADATA),
+    "reader": (*CONSUME, Api.METADATA),
+    "creator": (Api.CREATE_TOPICS,),
+    "grower": (Api.CREATE_PARTITIONS,),
+    "deleter": (Api.DELETE_TOPICS,),
+    "anonymous": (),
+}
 REQUESTS: dict[Api, Any] = {
     Api.PRODUCE: lambda topic: {
         "acks": -1,
@@ -154,13 +168,12 @@ def told(gateway: Any, access: Access, principal: str, api: Api, topic: str) -> 
 
 
 @pytest.mark.parametrize("topic", ["orders", "secrets"])
-@pytest.mark.parametrize("principal", ["writer", "reader", "anonymous"])
+@pytest.mark.parametrize("principal", ALLOWED)
 @pytest.mark.parametrize("api", REQUESTS)
 def test_a_request_is_allowed_or_refused_as_the_file_says(
     gateway: Any, access: Access, api: Api, principal: str, topic: str
 ) -> None:
-    allowed = {"writer": (*PRODUCE, Api.METADATA), "reader": (*CONSUME, Api.METADATA), "anonymous": ()}
-    is_allowed = topic == "orders" and api in allowed[principal]
+    is_allowed = topic == "orders" and api in ALLOWED[principal]
     assert (REFUSED not in told(gateway, access, principal, api, topic)) is is_allowed
 
 
@@ -190,6 +203,25 @@ def test_a_topic_is_made_by_asking_only_for_those_who_may_produce(gateway: Any, 
     gateway.catalogue.lists.clear()
     assert told(gateway, access, "reader", Api.METADATA, "orders") == {REFUSED}
     assert told(gateway, access, "writer", Api.METADATA, "orders") == {ErrorCode.LEADER_NOT_AVAILABLE}
+
+
+@pytest.mark.parametrize(
+    ("api", "section"),
+    [
+        (Api.CREATE_TOPICS, "[topics.create]"),
+        (Api.CREATE_PARTITIONS, "[topics.grow]"),
+        (Api.DELETE_TOPICS, "[topics.delete]"),
+    ],
+)
+def test_a_refused_change_names_the_section_that_would_allow_it(
+    gateway: Any, tmp_path: Path, api: Api, section: str
+) -> None:
+    """A file without the section refuses it to everybody, also to those who may produce."""
+    (tmp_path / "old.toml").write_text('[produce]\n".*" = ["*"]\n[consume]\n".*" = ["*"]\n')
+    caller = Caller("writer", "127.0.0.1:1", True, Access(tmp_path / "old.toml", SYSTEM_CLOCK).may, version=4)
+    [[answer]] = HANDLERS[api](gateway, caller, REQUESTS[api]("orders")).values()
+    text = f"no line of {section} in allow.file allows topic orders to writer"
+    assert (answer["error_code"], answer["error_message"]) == (REFUSED, text)
 
 
 DEFECTS = [defect for defect in read_defects("gateway_server").values() if defect.shows.get("file") == "test_access"]

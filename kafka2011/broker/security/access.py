@@ -1,4 +1,4 @@
-"""Who may produce to which topics, who may consume from them, and who may use which groups.
+"""Who may produce to which topics, who may consume from them, change them, and use which groups.
 
 A file says so, and is read again when it changes.
 """
@@ -20,6 +20,11 @@ PRODUCE = "produce"
 CONSUME = "consume"
 GROUPS = "groups"
 """Which groups may be used. Only gateways can tell: consumers of 0.7 keep groups in ZooKeeper, and brokers see none."""
+CREATE_TOPICS = "topics.create"
+GROW_TOPICS = "topics.grow"
+DELETE_TOPICS = "topics.delete"
+"""Which topics may be created, grown and deleted through a gateway. Operators' commands use ZooKeeper's ACL instead."""
+SECTIONS = (PRODUCE, CONSUME, GROUPS, CREATE_TOPICS, GROW_TOPICS, DELETE_TOPICS)
 EVERYBODY = "*"
 _REMEMBERED = 10_000
 """The most answers that are remembered: a client may ask for any topic or group."""
@@ -40,16 +45,18 @@ class Access:
         "clicks" = ["*"]
         [groups]
         "reports-.*" = ["reports"]
+        [topics.create]
+        "reports-.*" = ["reports"]
 
     What no line allows is refused; "*" is everybody, also who shows no certificate. Raises ConfigError, see RulesFile.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._file = RulesFile("allow.file", path, (PRODUCE, CONSUME, GROUPS), rules_of, clock)
+        self._file = RulesFile("allow.file", path, SECTIONS, rules_of, clock)
         self._answers: dict[tuple[str, str, str], bool] = {}
 
     def may(self, principal: str, what: str, name: str) -> bool:
-        """Say whether somebody may produce to a topic, consume from one, or use a group."""
+        """Say whether somebody may do what a section is about with a topic, or use a group."""
         if self._file.has_changed():
             self._answers.clear()
         key = principal, what, name

@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 class RulesFile(Generic[RulesT]):
     """Some tables of rules: `rules` has what `read_table` makes of each, by the table's name.
 
-    `read_table` is given the name and the table, and raises ValueError. `setting` is what names the file. Raises
-    ConfigError when the file cannot be used, at the start only: later the old rules stay, and that is logged.
+    `read_table` is given the name and the table, and raises ValueError. The table `topics.create` is in `topics`.
+    `setting` is what names the file. Raises ConfigError when the file cannot be used, at the start only:
+    later the old rules stay, and that is logged.
     """
 
     def __init__(
@@ -56,14 +57,25 @@ class RulesFile(Generic[RulesT]):
 
     def _read(self) -> dict[str, RulesT]:
         try:
-            tables = tomllib.loads(self._path.read_text(encoding="utf-8"))
+            tables = self._sections(tomllib.loads(self._path.read_text(encoding="utf-8")))
             strange = set(tables) - set(self._tables)
             if strange:
-                known = " and ".join(f"[{name}]" for name in self._tables)
+                known = ", ".join(f"[{name}]" for name in self._tables)
                 raise ValueError(f"unknown section [{min(strange)}]; allowed are {known}")  # noqa: TRY301
             return {name: self._table(name, tables.get(name, {})) for name in self._tables}
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._setting} {self._path}: {error}") from error
+
+    def _sections(self, tables: dict[str, object]) -> dict[str, object]:
+        """Return all tables by their full names."""
+        sections: dict[str, object] = {}
+        groups = {name.partition(".")[0] for name in self._tables if "." in name}
+        for name, table in tables.items():
+            if name in groups and isinstance(table, dict):
+                sections |= {f"{name}.{inner}": rules for inner, rules in table.items()}
+            else:
+                sections[name] = table
+        return sections
 
     def _table(self, name: str, table: object) -> RulesT:
         if not isinstance(table, dict):

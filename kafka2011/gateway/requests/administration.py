@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.security.access import PRODUCE
+from kafka2011.broker.security.access import CREATE_TOPICS, DELETE_TOPICS, GROW_TOPICS, PRODUCE
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.topic_changes import DONE
@@ -23,7 +23,7 @@ def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
     answers = []
     for topic in body["topics"]:
         name, wanted = topic["name"], topic["num_partitions"]
-        error, text = _may_change(caller, name)
+        error, text = _may_change(caller, CREATE_TOPICS, name)
         if not error and topic.get("assignments"):
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error and topic["replication_factor"] not in {-1, 1}:
@@ -52,7 +52,7 @@ def delete_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
         if known is None:
             answers.append({"name": None, "topic_id": topic_id, "error_code": ErrorCode.UNKNOWN_TOPIC_ID})
             continue
-        error, text = _may_change(caller, known)
+        error, text = _may_change(caller, DELETE_TOPICS, known)
         if not error:
             error, text = gateway.topic_changes.delete(known)
         answers.append({"name": known, "error_code": error, "error_message": text or None})
@@ -63,7 +63,7 @@ def create_partitions(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Let topics grow."""
     answers = []
     for topic in body["topics"]:
-        error, text = _may_change(caller, topic["name"])
+        error, text = _may_change(caller, GROW_TOPICS, topic["name"])
         if not error and topic.get("assignments"):
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error:
@@ -147,11 +147,12 @@ def _is_compaction(config: Body) -> bool:
     return bool(config["name"] == "cleanup.policy" and "compact" in (config["value"] or ""))
 
 
-def _may_change(caller: Caller, topic: str) -> Outcome:
+def _may_change(caller: Caller, what: str, topic: str) -> Outcome:
     try:
         validate_topic(topic)
     except KafkaError as error:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)
-    if not caller.may(PRODUCE, topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{caller.principal} may not produce to topic {topic}"
+    if not caller.may(what, topic):
+        text = f"no line of [{what}] in allow.file allows topic {topic} to {caller.principal}"
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, text
     return DONE
