@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kafka2011.local_cluster import LocalCluster
 
 PARTITIONS = 6
+BUSY_S = 4.0
+"""Longer than the 3 s between heartbeats that is the default of all clients."""
 QUICK = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
 
 
@@ -233,3 +235,19 @@ def test_administrators_see_the_protocol_of_a_group(
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     described = admin.describe_consumer_groups([topic], request_timeout=TIMEOUT_S)[topic].result()
     assert described.partition_assignor == "roundrobin"
+
+
+def test_the_first_assignment_is_a_members_share(
+    cluster: LocalCluster, topic: str, values: set[bytes], group: Group
+) -> None:
+    """Though another member has everything and is busy for seconds."""
+    busy = Confluent(cluster, topic)
+    group.members = [busy]
+    group.go_on(lambda: group.is_settled() and values <= set(group.received))
+    group.members = [joining := Confluent(cluster, topic)]
+    busy_until_s = time.monotonic() + BUSY_S
+    group.go_on(lambda: time.monotonic() > busy_until_s)
+    group.members = [busy, joining]
+    group.go_on(group.is_settled)
+    group.go_on(lambda: joining.told != [])
+    assert joining.told == [f"+{PARTITIONS // 2}"]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafka2011.consumer.topic_count import TopicCount
     from zk.clock import Clock
     from zk.cluster import Broker, TopicPartition
+    from zk.errors import NodeHeld
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Rebalancer(Generic[F]):
         self.is_out = True  # none, for certain
         self.owned: dict[TopicPartition, OwnedPartition[F]] = {}
         self.claimed: dict[TopicPartition, str] = {}  # owner nodes that may exist in our name
+        self.held: Mapping[TopicPartition, NodeHeld] = {}  # what is ours but others own, as the last try found it
         self.explicit_topics: set[str] = set()
         self._explicit_commits = subscription.explicit_commits
         # Given up, but not committed for the last time: the owner node stays until then.
@@ -223,11 +225,12 @@ class Rebalancer(Generic[F]):
 
     def _take(self, session: GroupSession, brokers: Mapping[int, Broker], wanted: Mapping[TopicPartition, str]) -> bool:
         """Claim these and begin with them; False if another still owns one of them."""
+        self.held = {}
         if not wanted:
             return True
         self.is_changed = True
         self.claimed.update(wanted)  # noted first: an unanswered claim may have succeeded
-        held = session.claim(wanted)
+        self.held = held = session.claim(wanted)
         for where in held:
             del self.claimed[where]
         # Streams of several topics have the same ids, so each is known by its topic, too.

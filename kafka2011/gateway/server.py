@@ -147,6 +147,8 @@ class GatewayServer:
         if not self._is_started:
             return
         self._is_started = False
+        if self.gateway is not None:
+            self.gateway.coordinator.end_joins()
         self.sockets.stop(STOP_TIMEOUT_S)
         self._tasks.stop()
         self._tasks.join()

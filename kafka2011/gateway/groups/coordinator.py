@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 0.25
 """How often it is looked which clients have been silent for too long."""
-LONGEST_WAIT_S = 3.0
-"""How long a client waits for its share when it joins; what comes later makes it join again."""
+LEAVE_WAIT_S = 3.0
+"""How long a client that leaves waits until its group is without it."""
 MOST_MEMBERS = 10_000
 """Of all groups of this gateway; and as many clients may have been told an id and not have come with it yet."""
 STOP_S = 5.0
@@ -71,10 +71,17 @@ class Coordinator:
         self._members: dict[str, dict[str, GroupMember]] = {}
         self._pending: dict[str, float] = {}  # ids that were given to clients, until when they may join with them
         self._watcher: gevent.Greenlet[..., None] | None = None
+        self._is_ending = False
 
     def start(self) -> None:
         """Look after silent clients from now on."""
         self._watcher = gevent.spawn(self._watch)
+
+    def end_joins(self) -> None:
+        """Answer every client that waits for its share, now and from now on, so that it looks for another gateway."""
+        self._is_ending = True
+        for member in self.members():
+            member.end_join()
 
     def stop(self) -> None:
         """Have all members leave."""
@@ -102,25 +109,32 @@ class Coordinator:
     # What clients ask for
 
     def join(self, group: str, joining: Joining) -> Joined:
-        """Let a client join or join again, and wait for its share."""
+        """Let a client join or join again, and wait for its share for as long as its rebalance timeout."""
+        if self._is_ending:
+            return Joined(ErrorCode.COORDINATOR_NOT_AVAILABLE, joining.member_id)
         found = self._find_or_register(group, joining)
         if not isinstance(found, GroupMember):
             return found
         member = found
         member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
-        member.is_joining = True
+        join = member.begin_join()
         member.who = member.who._replace(protocol=joining.protocol)
         try:
             member.state.join(joining.owned)
             member.note_change()
             member.wanted_topics = joining.topics
             member.follow_wishes()
-            member.await_share(SYSTEM_CLOCK.monotonic_s() + LONGEST_WAIT_S)
+            member.await_share(join, joining.timeouts.rebalance_s)
+            is_newest = member.joining == join
         finally:
-            member.is_joining = False
+            if member.joining == join:
+                member.end_join()
             member.last_seen_s = SYSTEM_CLOCK.monotonic_s()
         if member.state.is_gone:
             return Joined(ErrorCode.UNKNOWN_MEMBER_ID, "")
+        if not is_newest:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._is_ending else ErrorCode.REBALANCE_IN_PROGRESS
+            return Joined(error, member.who.member_id)
         return Joined(ErrorCode.NONE, member.who.member_id, member.state.answer_join())
 
     def sync(
@@ -155,7 +169,7 @@ class Coordinator:
             return member
         assert member is not None
         # A client that has closed may then ask for the group's deletion. Without ZooKeeper this member leaves later.
-        self._remove(member).join(LONGEST_WAIT_S)
+        self._remove(member).join(LEAVE_WAIT_S)
         return ErrorCode.NONE
 
     def commit(
@@ -261,7 +275,7 @@ class Coordinator:
             gevent.sleep(LOOK_S)
             now_s = SYSTEM_CLOCK.monotonic_s()
             for member in self.members():
-                if not member.is_joining and now_s - member.last_seen_s > member.timeouts.session_s:
+                if not member.joining and now_s - member.last_seen_s > member.timeouts.session_s:
                     logger.warning(
                         "%s has been silent for %.1f s: it counts as gone",
                         member.consumer_id,

@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
 """A member of 0.7 that waits longer for a partition may have given up: it tries four times, 2 s apart."""
+OTHERS_WAIT_S = 10.0
+"""How long a joining client waits for its share while no other client of this gateway keeps a part of it: for members
+of 0.7, and for ZooKeeper."""
 RETRY_MS = 500
 """The time until a rebalance is tried again that found another owner, unless that one gives up before."""
 
@@ -80,7 +83,8 @@ class GroupMember:
         self._clock = client.clock
         self._threads = threads
         self.last_seen_s = self._clock.monotonic_s()
-        self.is_joining = False  # a JoinGroup is waiting
+        self.joining = 0  # the number of the JoinGroup that waits, the newest one; 0 without one
+        self._joins = 0
         self.client = client
         self._zk_connect = zk_connect
         self._on_overdue = on_overdue
@@ -215,13 +219,40 @@ class GroupMember:
         """Whether its share is known, or cannot be before the client has been answered."""
         return self.membership is None or self.membership.is_settled or self.state.waits_for_client
 
-    def await_share(self, deadline_s: float) -> None:
-        """Wait until JoinGroup may be answered, or the deadline."""
-        while not self.may_answer_join and not self.state.is_gone:
-            remaining_s = deadline_s - self._clock.monotonic_s()
+    def begin_join(self) -> int:
+        """Note that a JoinGroup begins to wait, and end the wait of an earlier one; return the number of this one."""
+        self._joins += 1
+        self.joining = self._joins
+        self.note_change()
+        return self.joining
+
+    def end_join(self) -> None:
+        """End the wait of a JoinGroup, if one waits."""
+        self.joining = 0
+        self.note_change()
+
+    def await_share(self, join: int, timeout_s: float) -> None:
+        """Wait until a JoinGroup may be answered.
+
+        Wait for `timeout_s` at most while another client of this gateway keeps a part of the share, and otherwise no
+        longer than OTHERS_WAIT_S.
+        """
+        began_s = self._clock.monotonic_s()
+        while self.joining == join and not self.may_answer_join and not self.state.is_gone:
+            longest_s = timeout_s if self._waits_for_clients else min(timeout_s, OTHERS_WAIT_S)
+            remaining_s = began_s + longest_s - self._clock.monotonic_s()
             if remaining_s <= 0:
                 return
-            self._changed.wait(remaining_s)
+            self._changed.wait(min(remaining_s, OTHERS_WAIT_S / 10))
+
+    @property
+    def _waits_for_clients(self) -> bool:
+        """Whether another member of this gateway, and so of its session, owns a part of the share."""
+        rebalancer = None if self.membership is None else self.membership.rebalancer
+        if rebalancer is None or rebalancer.session is None:
+            return False
+        session_id = rebalancer.session.session_id
+        return any(held.session_id == session_id for held in rebalancer.held.values())
 
     def note_change(self) -> None:
         """Wake those who wait for this member."""

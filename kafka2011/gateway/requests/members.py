@@ -91,7 +91,7 @@ def _coordination_error(gateway: Gateway, caller: Caller, group: str) -> ErrorCo
 
 @_by_coordinator
 def join_group(gateway: Gateway, caller: Caller, body: Body) -> Body:
-    """Register a client as a member, and answer once its share is known or a few seconds have passed."""
+    """Register a client as a member, and answer once its share is known or its rebalance timeout has passed."""
     group, member_id = body["group_id"], body["member_id"]
     session_ms, config = body["session_timeout_ms"], gateway.config
     session_s = session_ms / 1000
@@ -129,8 +129,11 @@ def join_group(gateway: Gateway, caller: Caller, body: Body) -> Body:
             protocol=protocol["name"],
         ),
     )
+    error = joined.error
+    if error is ErrorCode.UNKNOWN_MEMBER_ID and not gateway.group_claims.holds(group):  # it was lost during the wait
+        error = ErrorCode.NOT_COORDINATOR
     return {
-        "error_code": joined.error,
+        "error_code": error,
         "generation_id": joined.generation,
         "protocol_type": PROTOCOL_TYPE,
         "protocol_name": protocol["name"],

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 HEARTBEAT_S = 1
 NAP_S = 12
-_JOIN_S = 3
 _NEVER_S = float("inf")
 _TIMEOUTS = Timeouts(session_s=60, rebalance_s=30)
 
@@ -158,12 +157,13 @@ class MemberOfToday:
         if not self._keeps:
             self._give_up(list(self.held))
         member = self.member
+        join = member.begin_join()
         member.state.join(set(self.held))
         member.note_change()
         member.wanted_topics = (TOPIC,)
         try:
             member.follow_wishes()
-            member.await_share(self._clock.now_s + _JOIN_S)
+            member.await_share(join, _TIMEOUTS.rebalance_s)
             self._generation = member.state.answer_join()
             self._told_in = member.membership.rebalancer.session if member.membership is not None else None
             share = member.state.sync(self._generation)
