@@ -20,6 +20,7 @@ from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind, Piece
 from kafka2011.gateway.records.pieces import find_pieces
 from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps
+from kafka2011.gateway.served_pieces import ServedPieces
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class PartitionLog:
         self._recent = RecentBytes()
         self._encoded: tuple[int, int, bytes] = (-1, 0, b"")  # what was read last of the recent bytes: many ask for it
         self._hints: OrderedDict[int, int] = OrderedDict()  # positions of numbers where readers will go on
+        self._served = ServedPieces()  # also while the broker is away
         self._generation = 0
         self.is_current = False  # what is readable has been indexed, as it was a moment ago
         self.fault = ""  # why it cannot be followed for now
@@ -133,6 +135,7 @@ class PartitionLog:
             self._index = index
         if self._index.generation != self._generation:  # it is another log: nothing that was read counts
             self._generation = self._index.generation
+            self._served = ServedPieces()
             self._forget()
         return self._index
 
@@ -311,6 +314,12 @@ class PartitionLog:
         """Return the position of a number where a reader was told to go on lately; None for any other."""
         return self._hints.get(number)
 
+    @property
+    def served(self) -> ServedPieces:
+        """What clients were given of this log lately; nothing of another log that was there before."""
+        index = self._index
+        return self._served if index is not None and index.generation == self._generation else ServedPieces()
+
     def _place(self, number: int) -> Boundary:
         position = self._hints.get(number)
         place = self.index().find(number)
@@ -355,7 +364,9 @@ class PartitionLog:
         batches: list[bytes] = []
         size = 0
         next_number, next_position = chunk.end_number, chunk.end
-        for piece, first_number, is_repeat in chunk.pieces:
+        served: list[Numbered] = []
+        for numbered in chunk.pieces:
+            piece, first_number, _ = numbered
             behind = first_number + piece.numbers
             if behind <= number:
                 continue
@@ -363,7 +374,7 @@ class PartitionLog:
             if not may_exceed and size + piece.end - piece.start > max_bytes + SLACK_BYTES:  # made for nothing
                 break
             try:
-                batch, reached = self._batch(chunk, piece, first_number, number, max_bytes - size, is_repeat)
+                batch, reached = _batch(self.where, chunk, numbered, number, max_bytes - size)
             except (CorruptLogError, InvalidRecordsError):
                 if not batches:
                     raise
@@ -372,11 +383,13 @@ class PartitionLog:
                 break
             may_exceed = False
             batches.append(batch)
+            served.append(numbered)
             size += len(batch)
             if reached < behind:  # the place where it goes on is within a piece
                 next_number = -1
                 break
             next_number, next_position = behind, piece.end
+        self._served.note(chunk, served)
         if next_number >= 0:
             self._hints[next_number] = next_position
             self._hints.move_to_end(next_number)
@@ -384,18 +397,20 @@ class PartitionLog:
             self._hints.popitem(last=False)
         return b"".join(batches), next_number
 
-    def _batch(
-        self, chunk: NumberedBytes, piece: Piece, first_number: int, number: int, max_bytes: int, is_repeat: bool
-    ) -> tuple[bytes, int]:
-        """Return the batch of a piece from a number on, and the number after it. Raises CorruptLogError."""
-        if piece.kind not in {Kind.PLAIN, Kind.WRAPPER}:
-            raise CorruptLogError(f"{self.where}: {piece.kind.value} bytes at position {piece.start}")
-        return encode_piece(
-            chunk.data,
-            chunk.position,
-            piece,
-            first_number,
-            skip=max(number - first_number, 0),
-            max_bytes=max(max_bytes, 1),
-            is_repeat=is_repeat,
-        )
+
+def _batch(
+    where: TopicPartition, chunk: NumberedBytes, numbered: Numbered, number: int, max_bytes: int
+) -> tuple[bytes, int]:
+    """Return the batch of a piece from a number on, and the number after it. Raises CorruptLogError."""
+    piece, first_number, is_repeat = numbered
+    if piece.kind not in {Kind.PLAIN, Kind.WRAPPER}:
+        raise CorruptLogError(f"{where}: {piece.kind.value} bytes at position {piece.start}")
+    return encode_piece(
+        chunk.data,
+        chunk.position,
+        piece,
+        first_number,
+        skip=max(number - first_number, 0),
+        max_bytes=max(max_bytes, 1),
+        is_repeat=is_repeat,
+    )

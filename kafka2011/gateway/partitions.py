@@ -84,6 +84,13 @@ class Partitions:
             served = self._served[where] = self._serve(where, number, known.topic_id)
         return served
 
+    def known(self, topic: str, number: int) -> Served | None:
+        """Return a partition that was asked for before, also while its broker is away; None for any other."""
+        known = self._catalogue.lists.get(topic)
+        where = self._catalogue.partition(topic, number)
+        served = None if where is None else self._served.get(where)
+        return served if known is not None and served is not None and served.log.topic_id == known.topic_id else None
+
     def drop_changed(self) -> None:
         """Drop what belongs to brokers that have another address now, and topics that are gone."""
         for broker_id, served in [*self._brokers.items()]:

@@ -70,7 +70,8 @@ class World:
                 lists[topic].partitions[number] if topic in lists and 0 <= number < 3 else None
             ),
         )
-        partitions: Any = SimpleNamespace(find=self.find)
+        partitions: Any = SimpleNamespace(find=self.find, known=lambda _, number: self.known.get(number))
+        self.known: dict[int, Log] = {}  # that clients have read
         self.served_elsewhere: set[int] = set()  # brokers whose partitions another gateway serves
         claims: Any = SimpleNamespace(
             address=None, holds=lambda broker_id: broker_id not in self.served_elsewhere, leader=lambda _: self.other
@@ -242,6 +243,30 @@ def test_clients_ask_again_when_a_broker_fails(world: World) -> None:
     world.logs[0].forget_recent()
     world.reset_07(FIRST, SIZE + 1)
     assert world.committed(0) == {0: ErrorCode.UNSTABLE_OFFSET_COMMIT}
+
+
+def test_what_was_read_is_committed_while_its_broker_is_away(world: World) -> None:
+    """As when a broker restarts, and its partitions are given up for a moment."""
+    log = world.known[0] = world.logs[0]
+    log.log.records(0, 1024 * 1024)
+    del world.logs[0]
+    log.tail.stop()
+    log.forget_recent()
+    assert world.commit({0: 5, 2: 0}) == {0: ErrorCode.NONE, 2: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert OffsetRegistry(world.zk).export_group("readers") == {FIRST: WRAPPER}
+    world.logs[0] = log
+    assert world.committed(0) == {0: (5, "")}
+
+
+def test_nothing_is_asked_of_a_broker_that_hangs_for_what_was_read(world: World) -> None:
+    log = world.known[0] = world.logs[0]
+    log.log.records(0, 1024 * 1024)
+    log.tail.stop()
+    log.forget_recent()
+    log.fetches.clear()
+    assert log.log.fault
+    assert world.commit({0: 5}) == {0: ErrorCode.NONE}
+    assert log.fetches == []
 
 
 def test_without_zookeeper_clients_look_for_another_coordinator(world: World) -> None:

@@ -49,13 +49,23 @@ class Lookups:
     def find_here(self, name: TopicNumber, number: int, place: CommitPlace, timeout_s: float) -> Looked:
         """Look up a partition that this gateway serves, as `Peers.look` asks for it."""
 
-        def look_up(served: Served) -> Looked:
-            if number >= 0:
-                return Looked(ErrorCode.NONE, number, self._places.place_of(served, number, timeout_s))
+        def find_number(served: Served) -> Looked:
             found = self._places.number_of(served, place, timeout_s)
             return Looked(ErrorCode.NONE, -1 if found is None else found, place)
 
-        return self._in_service(name, look_up)
+        return self._in_service(name, find_number) if number < 0 else self._place_here(name, number, timeout_s)
+
+    def _place_here(self, name: TopicNumber, number: int, timeout_s: float) -> Looked:
+        """Return the place of a number; without its broker, of what clients were given before it went away."""
+        served = self._partitions.known(*name)
+        place = None if served is None else self._places.known_place_of(served.log, number)
+        known = Looked(UNAVAILABLE) if place is None else Looked(ErrorCode.NONE, number, place)
+        if served is not None and served.log.fault and not known.error:
+            return known  # a broker that hangs would be waited for
+        looked = self._in_service(
+            name, lambda found: Looked(ErrorCode.NONE, number, self._places.place_of(found, number, timeout_s))
+        )
+        return known if looked.error is UNAVAILABLE else looked
 
     def stop(self) -> None:
         """Close what was opened for it."""

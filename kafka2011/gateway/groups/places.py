@@ -69,6 +69,20 @@ class CommitPlaces:
                 return _place_in(chunk, number)
         raise KafkaError(f"{log.where}: the log changes while message {number} is looked for")
 
+    def known_place_of(self, log: PartitionLog, number: int) -> CommitPlace | None:
+        """Return the place of a number that clients have come to lately, or one before it; None if it is not known.
+
+        Nothing is asked for: the broker may be away.
+        """
+        index = log.known_index
+        if index is not None and number == index.end.number:
+            return CommitPlace(index.end.position)
+        chunk = log.served.chunk_of(number)
+        if chunk is not None:
+            return _place_in(chunk, number)
+        place = log.served.place_of(number)
+        return None if place is None else CommitPlace(*place)
+
     def number_of(self, served: Served, place: CommitPlace, timeout_s: float = CURRENT_S) -> int | None:
         """Return the number of the next message for a group that has come to a place; None behind the log's end.
 

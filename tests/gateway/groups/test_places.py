@@ -127,6 +127,43 @@ def test_where_a_reader_was_told_to_go_on_is_known(log: Log) -> None:
     assert log.fetches == []
 
 
+def test_what_clients_were_given_has_a_place_without_the_broker(log: Log) -> None:
+    """Plain messages, and those within wrappers; nothing is known of what nobody has read."""
+    log.append(*MIXED)
+    expected = [log.place_of(number) for number in range(16)]
+    places = log.places
+    assert [places.known_place_of(log.log, number) for number in range(15)] == [None] * 15
+    log.log.records(0, 1024 * 1024)
+    log.tail.stop()
+    log.forget_recent()
+    log.fetches.clear()
+    assert [places.known_place_of(log.log, number) for number in range(16)] == expected
+    assert places.known_place_of(log.log, 16) is None
+    assert log.fetches == []
+
+
+def test_within_a_long_run_the_known_place_is_before_the_message(log: Log) -> None:
+    """Its bytes are not kept. A message is read again, and none is skipped."""
+    log.append((60_000, False), (5, True))
+    log.forget_recent()
+    end = end_of([*batches_of(log.log.records(0, 1024 * 1024))][-1])
+    for number in range(0, end + 1, 997):
+        place = log.places.known_place_of(log.log, number)
+        assert place is not None
+        assert number * SIZE - 2 * 64 * 1024 < place.position <= number * SIZE
+        assert place.within == place.position % SIZE == 0
+    assert log.places.known_place_of(log.log, end) == CommitPlace(end * SIZE)
+
+
+def test_places_of_a_log_that_is_gone_are_forgotten(log: Log) -> None:
+    log.append(*MIXED)
+    log.log.records(0, 1024 * 1024)
+    assert log.places.known_place_of(log.log, 5) is not None
+    log.broker.data = bytes(MessageSet([PAYLOAD + b"!"] * 40))
+    log.log.check()
+    assert log.places.known_place_of(log.log, 5) is None
+
+
 def test_a_position_between_boundaries_falls_to_the_one_before(log: Log) -> None:
     """So a message is read again, and none is skipped; what a note says of another place is nothing here."""
     log.append(*MIXED)
