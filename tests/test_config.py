@@ -321,6 +321,12 @@ def test_values_that_default_to_other_settings() -> None:
     assert ConsumerConfig.of({**CONSUMER, "zk.synctime.ms": 70}).rebalance_backoff_ms == 70
 
 
+def test_lists_of_servers_may_have_blanks() -> None:
+    """After commas, as many write them."""
+    assert broker(zk_connect=" a:1, b:2 ,c:3/kafka ").zk_connect == "a:1,b:2,c:3/kafka"
+    assert ProducerConfig.from_properties({"broker.list": "0:a:1, 1:b:2"}).broker_list[1].host == "b"
+
+
 def test_without_zookeeper_a_broker_needs_no_zk_connect() -> None:
     """enable.zookeeper=false makes a broker that stands alone."""
     assert BrokerConfig(brokerid=0, log_dir=Path("/logs"), enable_zookeeper=False, port=0).zk_connect == ""

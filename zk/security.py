@@ -144,6 +144,7 @@ def read_address(zk_connect: str) -> ZkAddress:
     """Read `host:port,host:port/chroot?security=FILE`, and the file. Raises ZkError."""
     places, question, parameters = zk_connect.partition("?")
     hosts, _, chroot = places.partition("/")
+    hosts = ",".join(host.strip() for host in hosts.split(","))
     given = dict(parse_qsl(parameters, keep_blank_values=True)) if question else {}
     if set(given) - {_PARAMETER} or (question and not given.get(_PARAMETER)):
         raise ZkError(f"zk.connect {zk_connect!r}: only security=FILE may follow the ?")

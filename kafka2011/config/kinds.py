@@ -123,14 +123,17 @@ def _stripped(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Text(_TextKind):
-    """Text; when it is not empty it must match `pattern`, which `wanted` explains."""
+    """Text; when it is not empty it must match `pattern`, which `wanted` explains. A list may have blanks."""
 
     pattern: re.Pattern[str] | None = None
     wanted: str = ""
+    is_list: bool = False
 
     def read(self, value: object) -> str:
-        """Return the text without blanks around it. Raises ValueError."""
+        """Return the text without blanks around it, or around the commas of a list. Raises ValueError."""
         text = _stripped(value)
+        if self.is_list:
+            text = ",".join(part.strip() for part in text.split(","))
         if text and self.pattern is not None and not self.pattern.fullmatch(text):
             raise ValueError(f"{text!r} is not {self.wanted}")
         return text
@@ -350,7 +353,9 @@ class BrokerList:
         return ",".join(f"{broker.id}:{broker.host}:{broker.port}" for broker in value)
 
 
-ZK_CONNECT = Text(re.compile(r"[^,/\s]+(,[^,/\s]+)*(/[^\s,]*)?"), "host:port,host:port, with /chroot if there is one")
+ZK_CONNECT = Text(
+    re.compile(r"[^,/\s]+(,[^,/\s]+)*(/[^\s,]*)?"), "host:port,host:port, with /chroot if there is one", is_list=True
+)
 GROUP_NAME = Text(re.compile(r"(?!\.{1,2}\Z)[^/\s\x00-\x1f\x7f-\x9f]{1,255}"), "a name without '/' and blanks")
 REPLICA_NAME = Text(re.compile(r"[A-Za-z0-9._-]{1,249}|"), "a name of letters, digits, '.', '_' and '-'")
 IMPLEMENTATION = Text(re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"), "module:Class")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Outcome: TypeAlias = tuple[ErrorCode, str]
 
+LONGEST_NAME = 249
+"""The most characters of a new topic's name, as in Kafka. Longer names leave too few for the number of a partition."""
 MOST_PARTITIONS = 10_000
 DONE = (ErrorCode.NONE, "")
 
@@ -42,11 +44,10 @@ class TopicChanges:
 
         With `only_check`, only say what would prevent that.
         """
-        if topic in self._catalogue.lists:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic} exists"
         brokers = sorted(self._catalogue.brokers)
-        if not brokers:
-            return ErrorCode.LEADER_NOT_AVAILABLE, "no broker is registered"
+        error, text = self._why_not_new(topic)
+        if error:
+            return error, text
         counts = dict.fromkeys(brokers) if partitions is None else shares(partitions, brokers)
         if counts is None:
             text = f"{len(brokers)} brokers make a multiple of {len(brokers)} partitions, or fewer, not {partitions}"
@@ -66,6 +67,16 @@ class TopicChanges:
         if outcome == DONE and partitions not in {None, made}:
             return ErrorCode.INVALID_PARTITIONS, f"the brokers' settings give topic {topic} {made} partitions"
         return outcome
+
+    def _why_not_new(self, topic: str) -> Outcome:
+        if topic in self._catalogue.lists:
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic} exists"
+        if len(topic) > LONGEST_NAME:
+            text = f"the name of a new topic may have {LONGEST_NAME} characters, not {len(topic)}"
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, text
+        if not self._catalogue.brokers:
+            return ErrorCode.LEADER_NOT_AVAILABLE, "no broker is registered"
+        return DONE
 
     def delete(self, topic: str) -> Outcome:
         """Delete a topic, and the offsets of groups in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import logging
 import os
 import shutil
@@ -17,7 +18,7 @@ from kafka2011.log.label import is_label
 from kafka2011.log.partition_counts import is_partition_counts
 from kafka2011.log.scrub_record import is_scrub_file
 from kafka2011.log.segment import os_error_text
-from kafka2011.message.topic import log_directory_name, parse_log_directory_name
+from kafka2011.message.topic import MAX_DIRECTORY_NAME_BYTES, log_directory_name, parse_log_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -138,9 +139,17 @@ class LogDirectory:
 
     def rename_deleted(self, directories: Iterable[Path]) -> list[Path]:
         """Give logs another name, on disk, so that a crash leaves all of a log or nothing that is served."""
-        renamed = [path.rename(path.with_name(path.name + DELETED_SUFFIX)) for path in directories]
+        renamed = [path.rename(self._deleted_path(path)) for path in directories]
         self.sync()
         return renamed
+
+    def _deleted_path(self, path: Path) -> Path:
+        """Return what a deleted log is called, which is no other one's name and not too long for a file."""
+        name = path.name + DELETED_SUFFIX
+        if len(name) <= MAX_DIRECTORY_NAME_BYTES:
+            return path.with_name(name)
+        names = (log_directory_name("deleted", number) + DELETED_SUFFIX for number in itertools.count())
+        return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
     def remove(self, directories: Iterable[Path]) -> None:
         """Remove the directories of deleted logs, with all that is in them."""

@@ -967,6 +967,23 @@ def test_deleted_partitions_are_empty_for_a_minute(
         manager.get("views", 3)
 
 
+def test_topics_with_the_longest_names_are_deleted(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """A deleted log has a longer name for a moment, for which there may be no room; after a crash it goes, too."""
+    names = ["x" * 253, "y" * 246]
+    with make_manager() as manager:
+        for topic in names:
+            manager.get_or_create(topic, 0).append(GOOD, 1)
+        for topic in names:
+            manager.delete_topic(topic)
+        assert list(log_dir.iterdir()) == []
+        manager.get_or_create(names[0], 0)
+        write_log(log_dir, "deleted-0.deleted")
+        manager.delete_topic(names[0])
+        assert [path.name for path in log_dir.iterdir()] == ["deleted-0.deleted"]
+    with make_manager():
+        assert list(log_dir.glob("*-*")) == []
+
+
 def test_a_full_disk_does_not_keep_a_topic_from_being_deleted(
     make_manager: Callable[..., LogManager], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -107,3 +107,8 @@ def test_a_password_that_others_may_read(
     assert (security.user, security.password) == ("u", "p")
     assert ("chmod 600" in caplog.text) == warned
     assert "'p'" not in repr(security)
+
+
+def test_hosts_may_have_blanks_after_their_commas() -> None:
+    """As in lists of other programs."""
+    assert read_address("a:1, b:2 ,c:3/kafka")[:2] == ("a:1,b:2,c:3", "/kafka")

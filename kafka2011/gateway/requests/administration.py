@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.requests.context import Body, Caller, Gateway
     from kafka2011.gateway.topic_changes import Outcome
 
+_NAMED_TWICE = ErrorCode.INVALID_REQUEST, "the request names this topic more than once"
 _TOPIC = 2
 _BROKER = 4
 
@@ -21,9 +22,9 @@ _BROKER = 4
 def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Create topics, each with exactly the partitions that are asked for, or not at all."""
     answers = []
-    for topic in body["topics"]:
+    for topic, is_unique in _each_once(body["topics"]):
         name, wanted = topic["name"], topic["num_partitions"]
-        error, text = _may_change(caller, CREATE_TOPICS, name)
+        error, text = _may_change(caller, CREATE_TOPICS, name) if is_unique else _NAMED_TWICE
         if not error and topic.get("assignments"):
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error and topic["replication_factor"] not in {-1, 1}:
@@ -45,30 +46,35 @@ def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
 def delete_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Delete topics by name or id."""
     names = {known.topic_id.bytes: known.topic for known in gateway.catalogue.lists.values()}
-    asked = [(topic["name"], topic.get("topic_id")) for topic in body.get("topics") or ()]
+    asked = [*(body.get("topics") or ()), *({"name": name} for name in body.get("topic_names") or ())]
+    for topic in asked:
+        topic["name"] = topic["name"] or names.get(topic.get("topic_id"))
     answers = []
-    for name, topic_id in asked or [(name, None) for name in body.get("topic_names") or ()]:
-        known = name or names.get(topic_id)
-        if known is None:
-            answers.append({"name": None, "topic_id": topic_id, "error_code": ErrorCode.UNKNOWN_TOPIC_ID})
-            continue
-        error, text = _may_change(caller, DELETE_TOPICS, known)
+    for topic, is_unique in _each_once(asked):
+        name = topic["name"]
+        if not is_unique:
+            error, text = _NAMED_TWICE
+        elif name is None:
+            error, text = ErrorCode.UNKNOWN_TOPIC_ID, ""
+        else:
+            error, text = _may_change(caller, DELETE_TOPICS, name)
         if not error:
-            error, text = gateway.topic_changes.delete(known)
-        answers.append({"name": known, "error_code": error, "error_message": text or None})
+            error, text = gateway.topic_changes.delete(name)
+        answers.append({**topic, "error_code": error, "error_message": text or None})
     return {"responses": answers}
 
 
 def create_partitions(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Let topics grow."""
     answers = []
-    for topic in body["topics"]:
-        error, text = _may_change(caller, GROW_TOPICS, topic["name"])
+    for topic, is_unique in _each_once(body["topics"]):
+        name = topic["name"]
+        error, text = _may_change(caller, GROW_TOPICS, name) if is_unique else _NAMED_TWICE
         if not error and topic.get("assignments"):
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error:
-            error, text = gateway.topic_changes.grow(topic["name"], topic["count"], only_check=body["validate_only"])
-        answers.append({"name": topic["name"], "error_code": error, "error_message": text or None})
+            error, text = gateway.topic_changes.grow(name, topic["count"], only_check=body["validate_only"])
+        answers.append({"name": name, "error_code": error, "error_message": text or None})
     return {"results": answers}
 
 
@@ -137,6 +143,14 @@ def refuse_deletion(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
             for topic in body["topics"]
         ]
     }
+
+
+def _each_once(topics: list[Body]) -> list[tuple[Body, bool]]:
+    """Return each topic that a request names once, by its name or its id, and whether the request does so, too."""
+    same: dict[object, list[Body]] = {}
+    for topic in topics:
+        same.setdefault(topic["name"] or topic.get("topic_id"), []).append(topic)
+    return [(found[0], len(found) == 1) for found in same.values()]
 
 
 def _setting(name: str, value: str) -> Body:

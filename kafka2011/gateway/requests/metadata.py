@@ -76,7 +76,8 @@ def _asked_topic(gateway: Gateway, caller: Caller, name: str, *, may_create: boo
             return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": name}
         error, _ = gateway.topic_changes.create(name, None)
         if error:
-            return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "name": name}
+            is_name = error is not ErrorCode.INVALID_TOPIC_EXCEPTION
+            return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE if is_name else error, "name": name}
     return _topic(gateway, name)
 
 

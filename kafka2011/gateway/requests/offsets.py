@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import BrokerConnectionError, KafkaError
@@ -25,11 +26,15 @@ LARGEST_TIME = -3
 def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:
     """Return a number for each partition: the first, the one after the last, or that of a time or the largest time."""
     topics = []
+    times = Counter(
+        (topic["name"], each["partition_index"]) for topic in body["topics"] for each in topic["partitions"]
+    )
     for topic in body["topics"]:
         answers = []
         for partition in topic["partitions"]:
             number = partition["partition_index"]
-            found = find_readable(gateway, caller, topic["name"], number)
+            is_unique = times[topic["name"], number] == 1
+            found = find_readable(gateway, caller, topic["name"], number) if is_unique else ErrorCode.INVALID_REQUEST
             answer = {"error_code": found} if isinstance(found, ErrorCode) else _of(found, partition["timestamp"])
             answers.append({"partition_index": number, "timestamp": -1, "offset": -1, "leader_epoch": 0, **answer})
         topics.append({"name": topic["name"], "partitions": answers})
