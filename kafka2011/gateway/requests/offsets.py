@@ -77,4 +77,7 @@ def _at(served: Served, timestamp: int) -> Body:
     if timestamp < LARGEST_TIME:
         return {"error_code": ErrorCode.INVALID_REQUEST}
     found = largest_time(served.log) if timestamp == LARGEST_TIME else served.log.number_at_time(timestamp)
-    return {} if found is None else {"offset": found[0], "timestamp": found[1]}
+    if found is None:
+        return {}
+    # A message of 0.7 has no timestamp, and Java ends at a negative one.
+    return {"offset": found[0], "timestamp": timestamp if found[1] < 0 <= timestamp else found[1]}
