@@ -1,7 +1,8 @@
 """What a group has committed, as gateways keep it: an offset as 0.7 has it, and a note of what 0.7 cannot say.
 
 0.7's offset is the position of a message in the log. A wrapper is one message there, and holds many for today's
-clients: the note says how many of them are done, and keeps the text that a client has committed with its offset.
+clients: the note says how many of them are done, and keeps the text that a client has committed with its offset. It
+also keeps a number that a client has committed and that has no place in the log.
 
 A note belongs to one write of the offset. Whoever writes the offset again, to the same position or another one, makes
 it void: members and tools of 0.7 know nothing of notes.
@@ -39,7 +40,8 @@ class GroupCommit(NamedTuple):
     """Where a group goes on in a partition: at a position of the log, after some messages of the wrapper there.
 
     `version` is that of the offset's znode, as it was read, or as it must be for a write; with None, a write is made
-    whatever is there. `at_ms` is when it was written.
+    whatever is there. `at_ms` is when it was written. `number` is what a client has committed where that has no place
+    in the log: the position is then the nearest place.
     """
 
     position: int
@@ -47,11 +49,12 @@ class GroupCommit(NamedTuple):
     metadata: str = ""
     version: int | None = None
     at_ms: int = 0
+    number: int | None = None
 
     @property
     def needs_note(self) -> bool:
         """Whether 0.7's offset does not say all."""
-        return bool(self.within or self.metadata)
+        return bool(self.within or self.metadata) or self.number is not None
 
 
 class CommitNotes:
@@ -90,9 +93,7 @@ class CommitNotes:
             if isinstance(offset, MalformedNode):
                 commits[where] = offset
                 continue
-            note = notes.get(where)
-            within, metadata = (0, "") if note is None else self._read_note(note, offset, offset.version)
-            commits[where] = GroupCommit(offset.offset, within, metadata, offset.version, offset.at_ms)
+            commits[where] = self._noted_commit(notes.get(where), offset, offset.version)
         return commits
 
     def write_many(
@@ -139,8 +140,7 @@ class CommitNotes:
         renewed: dict[TopicPartition, GroupCommit] = {}
         for where, offset in self._offsets.read_many(group, notes).items():
             if not isinstance(offset, MalformedNode):
-                within, metadata = self._read_note(notes[where], offset, offset.version - 1)
-                renewed[where] = GroupCommit(offset.offset, within, metadata, offset.version)
+                renewed[where] = self._noted_commit(notes[where], offset, offset.version - 1)
         raise_first(self.note_many(group, renewed).values())
 
     def delete(self, group: str, partitions: Iterable[TopicPartition]) -> None:
@@ -155,22 +155,27 @@ class CommitNotes:
         }
         return {by_path[path]: node for path, node in self._nodes.get_many(by_path.keys() & there).items()}
 
-    def _read_note(self, note: Node, offset: CommittedOffset, of_version: int) -> tuple[int, str]:
-        """Return what a note says of an offset at one of its versions: nothing if it belongs to another write of it."""
+    def _noted_commit(self, note: Node | None, offset: CommittedOffset, of_version: int) -> GroupCommit:
+        """Return an offset with what its note says of one of its versions: nothing if it is of another write."""
+        commit = GroupCommit(offset.offset, version=offset.version, at_ms=offset.at_ms)
+        if note is None:
+            return commit
         try:
             text = text_from(note.path, note.data)
             try:
                 document = json.loads(text)
                 start, within, version = (int(document[name]) for name in ("start", "within", "version"))
                 metadata = str(document["metadata"])
+                number = document.get("number")
+                number = None if number is None else int(number)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise MalformedNode(note.path, text, "not the note of a commit") from error
         except MalformedNode as error:
             self.malformed.skip(error)
-            return 0, ""
+            return commit
         # The version alone is not enough: an offset that was deleted and written again counts from 0 again.
         is_of_this_write = (start, version) == (offset.offset, of_version) and note.modified_zxid > offset.created_zxid
-        return (max(within, 0), metadata) if is_of_this_write else (0, "")
+        return commit._replace(within=max(within, 0), metadata=metadata, number=number) if is_of_this_write else commit
 
     def _write_offsets(
         self, group: str, commits: Mapping[TopicPartition, GroupCommit]
@@ -204,12 +209,14 @@ def _conflicting(
 
 
 def _note_of(commit: GroupCommit) -> bytes:
-    document = {
+    document: dict[str, object] = {
         "start": commit.position,
         "within": commit.within,
         "version": commit.version,
         "metadata": commit.metadata,
     }
+    if commit.number is not None:
+        document["number"] = commit.number
     return json.dumps(document).encode()
 
 

@@ -9,7 +9,10 @@ import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_STORED, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaTopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
 
 from integration.gateway.test_clients import TIMEOUT_S, first_broker
 from kafka2011 import ConsumerConnector, SyncProducer
@@ -90,6 +93,27 @@ def test_a_group_goes_on_where_it_has_come_whoever_reads(
     commit(consumer, filled, 25)
     [committed] = consumer.committed([TopicPartition(filled, 0)], TIMEOUT_S)
     assert committed.offset == 25
+
+
+@pytest.mark.parametrize("number", [-1, -2, 10**12])
+def test_a_number_that_no_message_has_is_committed_until_a_client_of_0_7_commits(
+    cluster: LocalCluster, filled: str, number: int
+) -> None:
+    """The 0.7 client continues at the end for -1 and above the end, and at the start for -2."""
+    where = KafkaTopicPartition(filled, 0)
+    settings = {"group_id": filled, "enable_auto_commit": False, "bootstrap_servers": cluster.bootstrap_servers}
+
+    with closing(KafkaConsumer(**settings)) as consumer:
+        consumer.assign([where])
+        consumer.commit({where: OffsetAndMetadata(number, "größe", -1)})
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        offsets = admin.list_group_offsets({filled: None})[filled]
+    assert {each.partition: tuple(offset)[:2] for each, offset in offsets.items()} == {0: (number, "größe")}
+    with SyncProducer(first_broker(cluster, filled).host, first_broker(cluster, filled).port) as producer:
+        producer.send(filled, [b"25", b"26"], partition=0)
+    assert consume_07(cluster, filled, 1) == [b"0" if number == -2 else b"25"]
+    with closing(KafkaConsumer(**settings)) as consumer:
+        assert consumer.committed(where, metadata=True)[:2] == (0 if number == -2 else 26, "")
 
 
 def test_administrators_see_groups_of_both_times_and_move_those_without_members(

@@ -10,6 +10,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import gevent
 import pytest
 from gevent.server import StreamServer
 from kazoo import exceptions as kazoo_errors
@@ -32,7 +33,7 @@ from tests.support.noticing import assert_noticed
 from tests.support.zk_in_memory import ZkClientInMemory
 from zk import paths
 from zk.cluster import TopicPartition
-from zk.commit_notes import CommitNotes
+from zk.commit_notes import CommitNotes, GroupCommit
 from zk.consumers import ConsumerRegistry
 from zk.gateway_members import GatewayMember, GatewayMemberRegistry
 from zk.gateways import GatewayAddress, PartitionList
@@ -41,8 +42,6 @@ from zk.owners import OwnerRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from zk.commit_notes import GroupCommit
 
 FIRST, SECOND, AWAY = TopicPartition("views", 3, 0), TopicPartition("views", 1, 0), TopicPartition("views", 9, 0)
 """Partitions 0, 1 and 2 for clients; the broker of the last is away."""
@@ -195,11 +194,41 @@ def test_an_offset_behind_the_log_is_none(world: World) -> None:
     assert world.committed() == {}
 
 
-def test_a_number_that_no_message_can_have_is_refused(world: World) -> None:
-    refused = ErrorCode.OFFSET_OUT_OF_RANGE
-    assert world.commit({0: 9, 1: 8}) == {0: refused, 1: ErrorCode.NONE}
-    assert world.commit({0: -1}) == {0: refused}
-    assert world.committed(0, 1) == {0: (-1, ""), 1: (8, "")}
+@pytest.mark.parametrize("number", [9, 10**12, 2**63 - 1, -1, -2, -7, -(2**63)])
+def test_a_number_without_a_place_in_the_log_is_committed(world: World, number: int) -> None:
+    """Clients read it as they wrote it; a 0.7 consumer continues at the nearest place."""
+    assert world.commit({0: number, 1: 8}, metadata="größe") == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
+    assert world.committed(0, 1) == world.committed() == {0: (number, "größe"), 1: (8, "größe")}
+    nearest = 0 if number < -1 else len(world.logs[0].broker.data)
+    assert OffsetRegistry(world.zk).export_group("readers")[FIRST] == nearest
+    world.reset_07(FIRST, nearest)
+    assert world.committed(0) == {0: (0 if number < -1 else 8, "")}
+    assert world.commit({0: number}) == world.commit({0: 3}) == {0: ErrorCode.NONE}
+    assert world.committed(0) == {0: (3, "")}
+
+
+def test_a_number_above_the_end_is_read_as_it_was_written_once_messages_have_it(world: World) -> None:
+    world.commit({0: 9, 1: -1})
+    world.logs[0].append((5, False))
+    world.logs[1].append((5, False))
+    assert world.committed(0, 1) == {0: (9, ""), 1: (-1, "")}
+
+
+def test_below_the_start_of_the_log_the_start_is_read(world: World) -> None:
+    """Also for a number that was above the end when it was committed."""
+    world.commit({0: 1, 1: 10})
+    for log in world.logs.values():
+        log.append((20, False))
+        with gevent.Timeout(20):
+            while log.end() < 28:
+                log.log.changes.wait(1)
+        end = len(log.broker.data)
+        log.broker.data, log.broker.start = log.broker.data[-4 * SIZE :], end - 4 * SIZE
+        log.log.refresh_start()
+    assert world.committed(0, 1) == {0: (24, ""), 1: (24, "")}
+    assert world.commit({0: 2}) == {0: ErrorCode.NONE}
+    assert world.committed(0) == {0: (24, "")}
+    assert OffsetRegistry(world.zk).export_group("readers")[FIRST] == world.logs[0].broker.start
 
 
 def test_what_cannot_be_committed_leaves_the_rest_alone(world: World) -> None:
@@ -316,12 +345,15 @@ def test_a_member_commits_what_it_owns(world: World) -> None:
     assert world.commit({0: 5}, **member) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
     world.join_07()
     members = world.gateway.coordinator = Members({FIRST: ErrorCode.NONE})
-    errors = world.commit({0: 5, 1: 99, 2: 0}, metadata="text", **member)
-    assert errors == {0: ErrorCode.NONE, 1: ErrorCode.OFFSET_OUT_OF_RANGE, 2: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    errors = world.commit({0: 5, 1: 99, 2: 0, 3: 0}, metadata="text", **member)
+    waits = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert errors == {0: ErrorCode.NONE, 1: waits, 2: waits, 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     ((group, member_id, instance_id, generation, commits),) = members.asked
     assert (group, member_id, instance_id, generation) == ("readers", "m", "i", 4)
-    placed: dict[TopicPartition, GroupCommit] = commits
-    assert {where: commit[:3] for where, commit in placed.items()} == {FIRST: (WRAPPER, 2, "text")}
+    assert commits == {
+        FIRST: GroupCommit(WRAPPER, 2, "text"),
+        SECOND: GroupCommit(len(world.logs[1].broker.data), 0, "text", number=99),
+    }
     members.answer = ErrorCode.ILLEGAL_GENERATION
     assert world.commit({0: 5, 2: 0}, **member) == dict.fromkeys((0, 2), ErrorCode.ILLEGAL_GENERATION)
     world.is_coordinator = False
@@ -518,7 +550,11 @@ def test_places_of_another_gateways_partitions_are_asked_for(world: World, serve
     assert world.commit({0: 5, 1: 2}) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
     assert OffsetRegistry(world.zk).export_group("readers") == {FIRST: WRAPPER, SECOND: 2 * SIZE}
     assert world.committed(0, 1) == {0: (5, ""), 1: (2, "")}
-    assert world.commit({0: 99}) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+    end = len(served.logs[0].broker.data)
+    for number, position in ((99, end), (-1, end), (-2, 0)):
+        assert world.commit({0: number}) == {0: ErrorCode.NONE}
+        assert world.committed(0) == {0: (number, "")}
+        assert OffsetRegistry(world.zk).export_group("readers")[FIRST] == position
     assert served.gateway.counts["requests_places"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 P0, P1 = TopicPartition("views", 0, 0), TopicPartition("views", 3, 1)
 MANY = [TopicPartition("views", 0, number) for number in range(40)]
 NOTED = GroupCommit(700, 3, "größe")
+ABOVE = GroupCommit(700, metadata="größe", number=10**12)
+"""A number that has no place in the log, and the nearest place."""
 
 
 @pytest.fixture
@@ -32,6 +35,12 @@ def client() -> Any:
 @pytest.fixture
 def notes(client: Any) -> CommitNotes:
     return CommitNotes(client)
+
+
+def number_of(notes: CommitNotes, where: TopicPartition) -> int | None:
+    commit = notes.read_many("readers", [where])[where]
+    assert isinstance(commit, GroupCommit)
+    return commit.number
 
 
 def read(notes: CommitNotes, *partitions: TopicPartition) -> dict[TopicPartition, tuple[int, int, str]]:
@@ -75,6 +84,31 @@ def test_whoever_writes_the_offset_again_makes_the_note_void(notes: CommitNotes,
     write(notes, P0, NOTED)
     OffsetRegistry(client).write("readers", P0, position)
     assert read(notes, P0) == {P0: (position, 0, "")}
+
+
+@pytest.mark.parametrize("number", [0, 10**12, -1, -2, -(2**63)])
+def test_a_number_without_a_place_is_read_until_the_offset_is_written_again(
+    notes: CommitNotes, client: Any, number: int
+) -> None:
+    write(notes, P0, GroupCommit(700, number=number))
+    assert number_of(notes, P0) == number
+    assert client.tree["/consumers/readers/offsets/views/0-0"].data == b"700"
+    OffsetRegistry(client).write("readers", P0, 700)
+    notes.renew_many("readers", [P0])
+    assert number_of(notes, P0) == number
+    assert notes.note_many("readers", {P0: GroupCommit(700, version=1)}) == {}
+    assert number_of(notes, P0) is None
+    write(notes, P0, GroupCommit(700, number=number))
+    OffsetRegistry(client).write("readers", P0, 700)
+    assert number_of(notes, P0) is None
+
+
+def test_a_gateway_that_knows_no_numbers_reads_the_rest_of_a_note(notes: CommitNotes, client: Any) -> None:
+    """It uses the same four keys as before; a note without a number has only these."""
+    keys = {"start", "within", "version", "metadata"}
+    for commit, more in ((NOTED, set()), (ABOVE, {"number"})):
+        write(notes, P0, commit)
+        assert set(json.loads(client.tree[paths.gateway_commit("readers", P0)].data)) == keys | more
 
 
 def test_a_note_holds_on_once_it_was_renewed(notes: CommitNotes, client: Any) -> None:
@@ -188,7 +222,10 @@ def test_an_offset_that_is_deleted_while_it_is_written_is_made(notes: CommitNote
     assert read(notes, P0) == {P0: NOTED[:3]}
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"7", b'{"start": 700}', b"\xff", None])
+WITH_A_LIST = b'{"start": 700, "within": 1, "version": 0, "metadata": "", "number": []}'
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"7", b'{"start": 700}', WITH_A_LIST, b"\xff", None])
 def test_a_note_that_cannot_be_read_counts_as_none(notes: CommitNotes, client: Any, text: bytes | None) -> None:
     write(notes, P0, NOTED)
     client.set_async(paths.gateway_commit("readers", P0), text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError
+from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.groups.peers import Looked
 from kafka2011.gateway.groups.places import CommitPlace, CommitPlaces
 from kafka2011.gateway.protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ class Lookups:
         self._places = CommitPlaces()
 
     def place_of(self, name: TopicNumber, number: int, timeout_s: float) -> Looked:
-        """Return the place of a number."""
+        """Return the place of a number, or the nearest place, and the number that has this place."""
         return self._find(name, number, CommitPlace(0), timeout_s)
 
     def number_of(self, name: TopicNumber, place: CommitPlace, timeout_s: float) -> Looked:
@@ -63,7 +63,7 @@ class Lookups:
         if served is not None and served.log.fault and not known.error:
             return known  # a broker that hangs would be waited for
         looked = self._in_service(
-            name, lambda found: Looked(ErrorCode.NONE, number, self._places.place_of(found, number, timeout_s))
+            name, lambda found: Looked(ErrorCode.NONE, *self._places.place_of(found, number, timeout_s))
         )
         return known if looked.error is UNAVAILABLE else looked
 
@@ -92,9 +92,6 @@ class Lookups:
             return Looked(served if served is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else UNAVAILABLE)
         try:
             return look_up(served)
-        except OffsetOutOfRangeError as error:
-            logger.info("a commit is refused: %s", error)
-            return Looked(ErrorCode.OFFSET_OUT_OF_RANGE)
         except (BrokerConnectionError, ZkError) as error:
             logger.info("%s: a place in its log cannot be told now: %s", served.log.where, error)
             return Looked(UNAVAILABLE)

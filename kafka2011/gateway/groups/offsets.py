@@ -11,8 +11,10 @@ from gevent.pool import Pool
 from kafka2011.gateway.groups.places import CommitPlace
 from kafka2011.gateway.partitions import CURRENT_S
 from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.wire.protocol import LATEST
 from zk.commit_notes import CommitNotes, GroupCommit
 from zk.errors import MalformedNode, ZkError
+from zk.offsets import MAX_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -121,17 +123,22 @@ class GroupOffsets:
         if isinstance(commit, MalformedNode):
             logger.warning("an offset cannot be read: %s", commit)
             return ErrorCode.UNKNOWN_SERVER_ERROR
+        if commit.number is not None and commit.number < 0:
+            return NumberedCommit(commit.number, commit.metadata)
         looked = self._lookups.number_of(name, CommitPlace(commit.position, commit.within), timeout_s)
         if looked.error:
             return looked.error
         if looked.number < 0:
             logger.warning("%s: position %d, which was committed, is behind the end of the log", where, commit.position)
             return NOTHING
-        return NumberedCommit(looked.number, commit.metadata)
+        # Of a number that was above the log's end, the place is that end; below the log's start, the start counts.
+        return NumberedCommit(max(looked.number, commit.number or 0), commit.metadata)
 
     def _place_of(self, name: TopicNumber, commit: NumberedCommit, timeout_s: float) -> GroupCommit | ErrorCode:
-        looked = self._lookups.place_of(name, commit.number, timeout_s)
-        return looked.error or GroupCommit(*looked.place, commit.metadata)
+        nearest = MAX_INT64 if commit.number == LATEST else max(commit.number, 0)
+        looked = self._lookups.place_of(name, nearest, timeout_s)
+        number = None if looked.number == commit.number else commit.number
+        return looked.error or GroupCommit(*looked.place, commit.metadata, number=number)
 
 
 def _at_once(look_up: Callable[[K], T], keys: Collection[K]) -> dict[K, T]:

@@ -45,28 +45,27 @@ class CommitPlaces:
     def __init__(self) -> None:
         self._looked_up: OrderedDict[PartitionLog, tuple[int, NumberedBytes]] = OrderedDict()
 
-    def place_of(self, served: Served, number: int, timeout_s: float = CURRENT_S) -> CommitPlace:
-        """Return the place of a number: of its message, or of the next one where no message has this number.
+    def place_of(self, served: Served, number: int, timeout_s: float = CURRENT_S) -> tuple[int, CommitPlace]:
+        """Return a number and its place: the place of its message, or of the next one if no message has this number.
 
-        Below the log's start, that is the start. Raises OffsetOutOfRangeError for a number above the log's end.
+        Below the log's start, the number and the place are those of the start, and above the log's end those of the
+        end.
         """
         log = served.log
         if number > log.index().end.number:
             _await_end(served, lambda: log.index().end.number >= number, timeout_s)
         for _ in range(_TRIES):
             start, end = log.index().log_start(), log.index().end
-            if number > end.number:
-                raise OffsetOutOfRangeError(f"{log.where}: no message has number {number}; the next is {end.number}")
-            if number == end.number:
-                return CommitPlace(end.position)
+            if number >= end.number:
+                return end.number, CommitPlace(end.position)
             if number <= start.number:
-                return CommitPlace(start.position)
+                return start.number, CommitPlace(start.position)
             position = log.hinted_position(number)
             if position is not None:
-                return CommitPlace(position)
+                return number, CommitPlace(position)
             chunk = self._chunk_of(log, number)
             if chunk is not None:
-                return _place_in(chunk, number)
+                return number, _place_in(chunk, number)
         raise KafkaError(f"{log.where}: the log changes while message {number} is looked for")
 
     def known_place_of(self, log: PartitionLog, number: int) -> CommitPlace | None:

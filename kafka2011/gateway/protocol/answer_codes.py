@@ -121,7 +121,6 @@ LEVELS: dict[tuple[Api, str], Level] = {
         _E.ILLEGAL_GENERATION,
         _E.REBALANCE_IN_PROGRESS,
         _E.OFFSET_METADATA_TOO_LARGE,
-        _E.OFFSET_OUT_OF_RANGE,
     ),
     (Api.OFFSET_FETCH, _ROOT): _level(_E.COORDINATOR_LOAD_IN_PROGRESS, *_RIGHTS, *_COORDINATOR),
     (Api.OFFSET_FETCH, "groups"): _level(_E.COORDINATOR_LOAD_IN_PROGRESS, *_RIGHTS, *_COORDINATOR),
@@ -157,7 +156,7 @@ LEVELS: dict[tuple[Api, str], Level] = {
     (Api.DESCRIBE_LOG_DIRS, _ROOT): _level(_E.REQUEST_TIMED_OUT),
     (Api.DESCRIBE_LOG_DIRS, "results"): _level(_E.KAFKA_STORAGE_ERROR),
     (Api.DESCRIBE_CLUSTER, _ROOT): _level(_E.REQUEST_TIMED_OUT),
-    (Api.PLACES, "places"): _level(_E.COORDINATOR_LOAD_IN_PROGRESS, *_TOPIC, _E.OFFSET_OUT_OF_RANGE),
+    (Api.PLACES, "places"): _level(_E.COORDINATOR_LOAD_IN_PROGRESS, *_TOPIC),
 }
 """By request and level: the name of the array whose elements have the code, "" for that of the whole response."""
 

@@ -54,7 +54,7 @@ def _fault_of(caller: Caller, topic: str, commit: NumberedCommit) -> ErrorCode:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if len(commit.metadata.encode()) > MOST_METADATA_BYTES:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.OFFSET_OUT_OF_RANGE if commit.number < 0 else ErrorCode.NONE
+    return ErrorCode.NONE
 
 
 def _commit(
@@ -100,7 +100,7 @@ def _fetched(gateway: Gateway, caller: Caller, group: str, topics: Sequence[Body
             logger.warning("group %s: its offsets cannot be read: %s", group, failure)
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if topics is None:
-        answers = {name: answer for name, answer in answers.items() if answer != NOTHING}
+        answers = {name: answer for name, answer in answers.items() if answer is not NOTHING}
         wanted = list(answers)
     if not error and caller.version < _WITH_UNSTABLE and UNAVAILABLE in answers.values():
         error = UNAVAILABLE  # of the whole group, since these clients do not ask again for some partitions only
