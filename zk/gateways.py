@@ -24,15 +24,22 @@ logger = logging.getLogger(__name__)
 
 
 class GatewayAddress(NamedTuple):
-    """Where today's clients reach a gateway, and its number for them; `tls_port` is None without one.
+    """Where today's clients reach a gateway, and a node id there; `tls_port` is None without one.
 
-    Clients take brokers of one address for one, so all brokers that a gateway serves have its number.
+    A gateway has a node id of its own and one for each broker that it serves, so that clients open a connection for
+    each broker: a slow one then delays only what is sent to it. For a broker's, `gateway_id` is the gateway's own.
     """
 
     node_id: int
     host: str
     port: int
     tls_port: int | None = None
+    gateway_id: int | None = None
+
+    @property
+    def of_gateway(self) -> GatewayAddress:
+        """The same address with the gateway's own node id."""
+        return self if self.gateway_id is None else self._replace(node_id=self.gateway_id, gateway_id=None)
 
     @property
     def text(self) -> str:
@@ -46,8 +53,10 @@ class GatewayAddress(NamedTuple):
         try:
             document = json.loads(text)
             node_id, host, port = int(document["node_id"]), str(document["host"]), int(document["port"])
-            tls_port = document.get("tls_port")
-            address = cls(node_id, host, port, None if tls_port is None else int(tls_port))
+            tls_port, gateway_id = (
+                None if (number := document.get(name)) is None else int(number) for name in ("tls_port", "gateway_id")
+            )
+            address = cls(node_id, host, port, tls_port, gateway_id)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MalformedNode(path, text, "not the address of a gateway") from error
         return address
@@ -123,9 +132,12 @@ class GatewayRegistry:
             return text_from(paths.GATEWAY_CLUSTER, None if node is None else node.data)
         return new.decode()
 
-    def node_id(self, host: str, port: int) -> int:
-        """Return the number of the gateway at an address: its place in the list of all that there ever were."""
-        name = f"{host}:{port}"
+    def node_id(self, host: str, port: int, broker_id: int | None = None) -> int:
+        """Return the node id of the gateway at an address, or that of a broker there.
+
+        It is the place in the list of all that there ever were.
+        """
+        name = f"{host}:{port}" if broker_id is None else f"{host}:{port}/{broker_id}"
         while True:
             node = self._nodes.get(paths.GATEWAY_NODES)
             names = [] if node is None else text_from(paths.GATEWAY_NODES, node.data).split("\n")
@@ -138,7 +150,7 @@ class GatewayRegistry:
                 else:
                     self._nodes.set(paths.GATEWAY_NODES, text, node.version)
             except (NodeExists, VersionConflict) as error:
-                logger.info("another gateway has got a number: %s", error)
+                logger.info("another gateway has got a node id: %s", error)
 
     def announce(self, number: int, status: str = "") -> None:
         """Say that a gateway lives, in this session, and what is wrong with it. Raises NodeHeld.

@@ -48,7 +48,7 @@ class Claims:
         self._on_lost = on_lost
         self._clock = clock
         self._lease: SessionLease | None = None
-        self._claimed: set[int] = set()
+        self._claimed: dict[int, GatewayAddress] = {}
         self._status = status
         self._announced: str | None = None
         self._greenlet: gevent.Greenlet[..., None] | None = None
@@ -64,7 +64,7 @@ class Claims:
             self._greenlet.kill()
         if self._lease is not None:
             self._lease.end()
-        claimed, self._claimed = sorted(self._claimed), set()
+        claimed, self._claimed = sorted(self._claimed), {}
         try:
             self._catalogue.registry.retire(self.address.node_id)
             for broker_id in claimed:
@@ -82,8 +82,8 @@ class Claims:
         return lease.session_id if lease is not None and self._clock.monotonic_s() < lease.until_s else None
 
     def leader(self, broker_id: int) -> GatewayAddress | None:
-        """Return the gateway that serves a broker; None while none does."""
-        return self.address if broker_id in self._claimed else self._catalogue.claims.get(broker_id)
+        """Return the gateway that serves a broker, with the broker's node id; None while none does."""
+        return self._claimed.get(broker_id) or self._catalogue.claims.get(broker_id)
 
     def _run(self) -> None:
         while True:
@@ -104,9 +104,9 @@ class Claims:
                 self._announce()
             self._lease.renew()
             share = self._share()
-            for broker_id in sorted(self._claimed - share):
+            for broker_id in sorted(self._claimed.keys() - share):
                 self._give_up(broker_id)
-            for broker_id in sorted(share - self._claimed):
+            for broker_id in sorted(share - self._claimed.keys()):
                 self._claim(broker_id)
         except ZkError as error:
             logger.warning("no claim can be made or kept for now: %s", error)
@@ -131,26 +131,29 @@ class Claims:
         place = gateways.index(self.address.node_id)
         begin = place * each + min(place, rest)
         share = set(brokers[begin : begin + each + (place < rest)])
-        return share | (self._claimed - set(brokers))
+        return share | (self._claimed.keys() - set(brokers))
 
     def _give_up(self, broker_id: int) -> None:
         """Let another gateway serve a broker, once nothing more is sent to it from here."""
-        self._claimed.discard(broker_id)
+        del self._claimed[broker_id]
         self._on_lost(broker_id)
         self._catalogue.registry.release(broker_id)
         logger.info("broker %d goes to another gateway", broker_id)
 
     def _claim(self, broker_id: int) -> None:
+        registry, address = self._catalogue.registry, self.address
+        node_id = registry.node_id(address.host, address.port, broker_id)
+        served_at = address._replace(node_id=node_id, gateway_id=address.node_id)
         try:
-            self._catalogue.registry.claim(broker_id, self.address)
+            registry.claim(broker_id, served_at)
         except NodeHeld as error:
             logger.debug("broker %d is served by another gateway: %s", broker_id, error)
         else:
-            self._claimed.add(broker_id)
+            self._claimed[broker_id] = served_at
             logger.info("this gateway serves broker %d", broker_id)
 
     def _lose_all(self) -> None:
-        lost, self._claimed = self._claimed, set()
+        lost, self._claimed = self._claimed, {}
         for broker_id in lost:
             logger.warning("the claim on broker %d went with its session", broker_id)
             self._on_lost(broker_id)

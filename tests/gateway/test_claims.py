@@ -88,7 +88,10 @@ def test_one_gateway_serves_a_broker_and_another_one_takes_over(gateway: Gateway
     other.claims.start()
     other.catalogue.claims = other.catalogue.registry.claims()
     assert (gateway.holds, other.holds) == (True, False)
-    assert gateway.claims.leader(0) == other.claims.leader(0) == gateway.address
+    leader = gateway.claims.leader(0)
+    assert leader is not None
+    assert leader == other.claims.leader(0)
+    assert leader.of_gateway == gateway.address
 
     gateway.claims.stop()
     await_that(lambda: other.holds)
@@ -109,6 +112,26 @@ def test_gateways_divide_the_brokers(gateway: Gateway) -> None:
     gateway.claims.stop()
     await_that(lambda: other.served == [0, 1, 2])
     other.claims.stop()
+
+
+def test_each_broker_has_a_node_id_at_each_gateway(gateway: Gateway) -> None:
+    """So clients open a connection for each; and one that moves to another gateway does not keep its id."""
+    other = Gateway(1, gateway)
+    for each in (gateway, other):
+        each.catalogue.brokers = dict.fromkeys(range(2))
+        address = each.address
+        assert each.catalogue.registry.node_id(address.host, address.port) == address.node_id
+    gateway.claims.start()
+    before = [gateway.claims.leader(broker_id) for broker_id in range(2)]
+    gateway.claims.stop()
+    other.claims.start()
+    after = [other.claims.leader(broker_id) for broker_id in range(2)]
+    other.claims.stop()
+    ids = [each.node_id for each in (gateway.address, other.address, *before, *after) if each is not None]
+    assert sorted(ids) == list(range(6))
+    assert [each.of_gateway for each in (*before, *after) if each is not None] == [gateway.address] * 2 + [
+        other.address
+    ] * 2
 
 
 def test_a_broker_that_is_away_stays_with_its_gateway(gateway: Gateway) -> None:

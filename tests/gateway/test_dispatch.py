@@ -14,7 +14,7 @@ from kafka2011.errors import ProtocolError
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.requests.context import Caller
-from kafka2011.gateway.requests.dispatch import OFFERED, begin
+from kafka2011.gateway.requests.dispatch import HANDLERS, OFFERED, begin
 from tests.planted.patches import Defect, read_defects
 from tests.planted.planting import planted
 from zk.cluster import TopicPartition
@@ -54,7 +54,7 @@ def test_an_unknown_version_of_api_versions_is_answered() -> None:
     assert struct.unpack_from(">ih", data, 4) == (7, ErrorCode.UNSUPPORTED_VERSION)
 
 
-@pytest.mark.parametrize(("api", "version"), [(Api.PRODUCE, 2), (Api.FETCH, 13), (17, 0), (68, 0), (-1, 0)])
+@pytest.mark.parametrize(("api", "version"), [(Api.PRODUCE, 2), (Api.FETCH, 19), (17, 0), (68, 0), (-1, 0)])
 def test_what_is_not_offered_ends_the_connection(api: int, version: int) -> None:
     """17 is SASL's handshake, 68 a heartbeat of KIP-848's groups."""
     with pytest.raises(ProtocolError):
@@ -111,6 +111,30 @@ def test_the_cluster_is_described_for_java() -> None:
     assert parts is not None
     broker = struct.pack(">i", 3) + b"\5here" + struct.pack(">i", 9092) + b"\0\0"
     assert b"\2c" + struct.pack(">i", 3) + b"\2" + broker in b"".join(map(bytes, parts))
+
+
+@pytest.mark.parametrize(
+    ("software", "nodes"),
+    [
+        (("apache-kafka-java", "4.1.0"), {3, 4, 5}),
+        (("librdkafka", "2.4.0"), {3, 4, 5}),
+        (("librdkafka", "2.3.0"), {3}),
+        (("confluent-kafka-python", "2.0.2-rdkafka-2.0.2"), {3}),
+    ],
+)
+def test_each_broker_is_a_node_but_for_old_librdkafka(software: tuple[str, str], nodes: set[int]) -> None:
+    """It takes nodes of one address for one, and goes back and forth between them."""
+    here = _with_address(gateway())
+    address = here.address
+    here.claims = SimpleNamespace(leader=lambda n: address._replace(node_id=3 + n, gateway_id=address.node_id))
+    known = PartitionList("t", uuid4(), (TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)), 0)
+    here.catalogue = SimpleNamespace(brokers={1: None, 2: None}, lists={"t": known}, cluster_id="c", is_live=bool)
+    who = caller()
+    name, version = software
+    HANDLERS[Api.API_VERSIONS](here, who, {"client_software_name": name, "client_software_version": version})
+    told = HANDLERS[Api.METADATA](here, who, {"topics": None})
+    assert {broker["node_id"] for broker in told["brokers"]} == nodes
+    assert {each["leader_id"] for each in told["topics"][0]["partitions"]} == (nodes - {3} or {3})
 
 
 def test_a_created_topic_has_a_list_of_settings() -> None:

@@ -76,11 +76,11 @@ class Lookups:
         if where is None:
             return Looked(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not self._claims.holds(where.broker_id):
-            address = self._claims.leader(where.broker_id)
-            if address is None or address == self._claims.address:
+            leader = self._claims.leader(where.broker_id)
+            if leader is None or leader.of_gateway == self._claims.address:
                 return Looked(UNAVAILABLE)
             try:
-                return self._peers.look(address, *name, number, place)
+                return self._peers.look(leader.of_gateway, *name, number, place)
             except BrokerConnectionError as error:
                 logger.info("%s: a place in its log is not told: %s", where, error)
                 return Looked(UNAVAILABLE)

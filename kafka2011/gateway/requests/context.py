@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from kafka2011.gateway.partitions import Partitions, Served
     from kafka2011.gateway.topic_changes import TopicChanges
     from zk.gateways import GatewayAddress
+
+_LIBRDKAFKA = re.compile(r"rdkafka[ -](\d+)\.(\d+)")
+"""How librdkafka says its version: itself, or as a part of a client that is built on it."""
+_SEVERAL_NODES_SINCE = (2, 4)
 
 Body: TypeAlias = dict[str, Any]
 """The fields of a request or a response by their names in the protocol, in snake_case."""
@@ -62,7 +67,8 @@ class Gateway:
 class Caller:
     """Who asks: its principal, its address, its id, the version of its request, and what it may do.
 
-    `reserve` takes memory for an answer with records, and returns how large it may be.
+    `software` is what its ApiVersions request says: the client's name and version. `reserve` takes memory for an answer
+    with records, and returns how large it may be.
     """
 
     principal: str
@@ -71,12 +77,19 @@ class Caller:
     may_use: Any
     client_id: str = ""
     version: int = 0
+    software: str = ""
     reserve: Callable[[int], int] = int
 
     @property
     def host(self) -> str:
         """The address that it has connected from."""
         return self.name.rpartition(":")[0] or self.name
+
+    @property
+    def takes_one_node_per_address(self) -> bool:
+        """Whether it would close and open connections without end at several nodes of one address: old librdkafka."""
+        found = _LIBRDKAFKA.search(self.software)
+        return found is not None and (int(found[1]), int(found[2])) < _SEVERAL_NODES_SINCE
 
     def may(self, what: str, name: str) -> bool:
         """Say whether it may produce to a topic, consume from it, or use a group."""

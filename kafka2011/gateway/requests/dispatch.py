@@ -38,7 +38,8 @@ _HINTS = {17: _SASL, 36: _SASL, 68: ": groups need the classic protocol (group.p
 """What clients ask for without saying that it failed."""
 
 
-def _api_versions(_gateway: Gateway, _caller: Caller, _body: Body) -> Body:
+def _api_versions(_gateway: Gateway, caller: Caller, body: Body) -> Body:
+    caller.software = f"{body.get('client_software_name', '')} {body.get('client_software_version', '')}"
     return {"api_keys": _API_KEYS}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.security.access import CONSUME, PRODUCE
@@ -11,6 +12,7 @@ from kafka2011.message.topic import validate_topic
 
 if TYPE_CHECKING:
     from kafka2011.gateway.requests.context import Body, Caller, Gateway
+    from zk.gateways import GatewayAddress
 
 
 def metadata(gateway: Gateway, caller: Caller, body: Body) -> Body:
@@ -18,7 +20,7 @@ def metadata(gateway: Gateway, caller: Caller, body: Body) -> Body:
     catalogue = gateway.catalogue
     asked = body["topics"]
     if asked is None or (caller.version == 0 and not asked):
-        topics = [_topic(gateway, name) for name in sorted(catalogue.lists) if may_see(caller, name)]
+        topics = [_topic(gateway, caller, name) for name in sorted(catalogue.lists) if may_see(caller, name)]
     else:
         topics = []
         for topic in asked:
@@ -50,10 +52,14 @@ def describe_cluster(gateway: Gateway, caller: Caller, _body: Body) -> Body:
 
 
 def _brokers(gateway: Gateway, caller: Caller) -> list[Body]:
-    """Return the gateways that serve a broker, and this one: to clients they are the brokers."""
-    leaders = {gateway.claims.leader(broker_id) for broker_id in gateway.catalogue.brokers}
+    """Return the nodes: the gateways that serve a broker, this one, and each broker at its gateway."""
+    served = map(gateway.claims.leader, gateway.catalogue.brokers)
+    leaders = {each for each in served if each is not None}
+    nodes = {gateway.address} | {each.of_gateway for each in leaders}
+    if not caller.takes_one_node_per_address:
+        nodes |= leaders
     brokers = []
-    for each in sorted({each for each in leaders if each is not None} | {gateway.address}):
+    for each in sorted(nodes, key=attrgetter("node_id")):
         host, port = gateway.address_for(caller, each)
         brokers.append({"node_id": each.node_id, "host": host, "port": port})
     return brokers
@@ -78,10 +84,15 @@ def _asked_topic(gateway: Gateway, caller: Caller, name: str, *, may_create: boo
         if error:
             is_name = error is not ErrorCode.INVALID_TOPIC_EXCEPTION
             return {"error_code": ErrorCode.LEADER_NOT_AVAILABLE if is_name else error, "name": name}
-    return _topic(gateway, name)
+    return _topic(gateway, caller, name)
 
 
-def _topic(gateway: Gateway, name: str) -> Body:
+def _node_id(gateway: Gateway, caller: Caller, leader: GatewayAddress | None) -> int:
+    node = leader or gateway.address
+    return (node.of_gateway if caller.takes_one_node_per_address else node).node_id
+
+
+def _topic(gateway: Gateway, caller: Caller, name: str) -> Body:
     catalogue = gateway.catalogue
     known = catalogue.lists.get(name)
     if known is None:
@@ -89,7 +100,7 @@ def _topic(gateway: Gateway, name: str) -> Body:
     partitions = []
     for number, where in enumerate(known.partitions):
         leader = gateway.claims.leader(where.broker_id) if catalogue.is_live(where) else None
-        node_id = gateway.address.node_id if leader is None else leader.node_id
+        node_id = _node_id(gateway, caller, leader)
         partitions.append(
             {
                 "error_code": ErrorCode.NONE if leader is not None else ErrorCode.LEADER_NOT_AVAILABLE,
