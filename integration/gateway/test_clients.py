@@ -129,6 +129,18 @@ def test_a_time_finds_the_first_record_that_is_not_older(cluster: LocalCluster, 
     assert (largest.offset, largest.timestamp) == (99, times[99])
 
 
+def test_a_record_that_was_just_written_is_found_by_its_time(cluster: LocalCluster, topic: str) -> None:
+    """Also if the clock of its producer is ahead of the broker's, or files have other times."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
+    first_ms = int(time.time() * 1000) - 10
+    for number in range(20):
+        time_ms = first_ms + number if number < 15 else first_ms + 3_600_000 * number
+        produced(cluster, topic, [{"value": b"now", "timestamp": time_ms}])
+        [found] = consumer.offsets_for_times([confluent_kafka.TopicPartition(topic, 0, time_ms)], timeout=TIMEOUT_S)
+        assert found.offset == number
+    consumer.close()
+
+
 def test_kafka_python_reads_what_it_produced(cluster: LocalCluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
     sent = [

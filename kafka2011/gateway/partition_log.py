@@ -19,7 +19,6 @@ from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError
 from kafka2011.gateway.records.found import Kind, Piece
 from kafka2011.gateway.records.pieces import find_pieces
-from kafka2011.gateway.records.times import base_of, batches_of, end_of, first_at, has_timestamps
 from kafka2011.gateway.served_pieces import ServedPieces
 from kafka2011.wire.protocol import EARLIEST, LATEST
 
@@ -242,29 +241,11 @@ class PartitionLog:
             if start != index.log_start().position:
                 index.note_log_start(start)
 
-    def number_at_time(self, time_ms: int) -> tuple[int, int] | None:
-        """Return the number and the timestamp of the first record that is not older than a time; None without one.
-
-        Segments have times, as 0.7 knows them: the search begins with the first that was written after this time. It
-        ends at the first message without a timestamp, whose own is taken for -1.
-        """
+    def written_after(self, time_ms: int) -> int | None:
+        """Return the start of the first segment that was written after a time, as 0.7 knows it; None without one."""
         starts = sorted(self._links().offsets(self.where, LATEST, MOST_SEGMENTS))
         older = self._links().offsets(self.where, time_ms, 1)
-        begin = min((start for start in starts if not older or start > older[0]), default=None)
-        if begin is None:
-            return None
-        number = self.index().place_at(begin).number
-        while records := self.records(number, FETCH_BYTES):
-            for batch in batches_of(records):
-                base = base_of(batch)
-                if not has_timestamps(batch):
-                    return max(base, number), -1
-                found = first_at(batch, time_ms)
-                if found is not None:
-                    return base + found[0], found[1]
-                number = end_of(batch)
-            gevent.sleep(0)
-        return None
+        return min((start for start in starts if not older or start > older[0]), default=None)
 
     def store(self) -> None:
         """Store what is known of numbers, if anything is."""

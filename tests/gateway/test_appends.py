@@ -12,9 +12,7 @@ import pytest
 
 from kafka2011.errors import BrokerConnectionError, LogError
 from kafka2011.gateway import appends, tail
-from kafka2011.gateway import largest_time as largest_time_module
 from kafka2011.gateway.appends import Append, Appender
-from kafka2011.gateway.largest_time import largest_time
 from kafka2011.gateway.numbering import senders
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
@@ -29,7 +27,7 @@ from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
 from tests.planted.patches import Defect, read_defects
 from tests.support.broker_in_memory import BrokerInMemory, LinkInMemory
 from tests.support.noticing import assert_noticed
-from tests.support.record_batches import Record, batch_of, read_batch
+from tests.support.record_batches import Record, batch_of, batches_in, read_batch
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -103,13 +101,6 @@ class Partition:
                 found |= {batch.base_offset + at: record.value for at, record in enumerate(batch.records)}
                 number = batch.base_offset + batch.last_delta + 1
         return found
-
-
-def batches_in(records: bytes) -> Iterator[bytes]:
-    while records:
-        size = 12 + int.from_bytes(records[8:12], "big")
-        yield records[:size]
-        records = records[size:]
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -566,23 +557,6 @@ def test_what_fails_unexpectedly_is_answered(partition: Partition, monkeypatch: 
         patch.setattr(partition.log, "index", fail)
         assert partition.sent(b"two") == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert partition.sent(b"three") == (ErrorCode.NONE, 1)
-
-
-def test_the_largest_timestamp_is_found_among_the_newest_records(
-    partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert partition.sent(b"first") == (ErrorCode.NONE, 0)
-    assert largest_time(partition.log) == (0, 0)
-    for timestamp in (500, 300, 500, 400):
-        assert partition.sent(b"x" * 100, timestamp=timestamp)[0] is ErrorCode.NONE
-    assert largest_time(partition.log) == (1, 500)
-    partition.broker.append(bytes(MessageSet([b"of 0.7"])))
-    eventually(lambda: partition.log.index().end.number == 6)
-    assert largest_time(partition.log) == (1, 500)
-    monkeypatch.setattr(largest_time_module, "SEARCHED_BYTES", 3 * len(partition.broker.appends[-1]))
-    assert largest_time(partition.log) == (3, 500)
-    monkeypatch.setattr(largest_time_module, "SEARCHED_BYTES", 10)
-    assert largest_time(partition.log) is None
 
 
 DEFECTS = [defect for defect in read_defects("gateway_server").values() if "file" not in defect.shows]

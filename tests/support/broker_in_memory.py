@@ -11,6 +11,7 @@ from gevent.event import Event
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.wire.protocol import (
     EARLIEST,
+    LATEST,
     FetchRequest,
     FrameReader,
     MultiFetchRequest,
@@ -38,6 +39,8 @@ class BrokerInMemory:
     def __init__(self) -> None:
         self.broker = Broker(0, "127.0.0.1", 6667)
         self.start = 0
+        self.segments = [(0, 2**62)]
+        """Where each starts, and when it was written last."""
         self.data = b""
         self.appends: list[bytes] = []
         self.is_flushing = True
@@ -85,8 +88,10 @@ class BrokerInMemory:
         return self.read(position, max_bytes)
 
     def offsets(self, _where: TopicPartition, time_ms: int = -1, max_count: int = 1) -> list[int]:
-        del max_count
-        return [self.start if time_ms == EARLIEST else self.start + len(self.data)]
+        if time_ms == EARLIEST:
+            return [self.start]
+        starts = [start for start, written_ms in self.segments if time_ms == LATEST or written_ms <= time_ms]
+        return [*([self.start + len(self.data)] if time_ms == LATEST else []), *reversed(starts)][:max_count]
 
 
 class LinkInMemory:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import cramjam
 
 from kafka2011.message.compression import SNAPPY_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 APPEND_TIME = 8
@@ -128,6 +131,14 @@ def sealed(
     """Return a batch of any content whose length and CRC are right."""
     rest = struct.pack(">hiqqqhii", attributes, last_delta, base, latest, *producer, count) + body
     return struct.pack(">qiibI", 0, len(rest) + 9, -1, 2, crc32c(rest)) + rest
+
+
+def batches_in(records: bytes) -> Iterator[bytes]:
+    """Yield the batches that lie back to back."""
+    while records:
+        size = 12 + int.from_bytes(records[8:12], "big")
+        yield records[:size]
+        records = records[size:]
 
 
 def read_batch(data: bytes) -> ReadBatch:

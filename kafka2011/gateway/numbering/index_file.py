@@ -93,7 +93,8 @@ class IndexDirectory:
             tuple(Boundary(*map(int, place)) for place in document[key]) for key in ("ahead", "anchored")
         )
         tail, reserved, senders = Tail.of(document["tail"]), int(document["reserved"]), document["senders"]
-        return Stored(self._generation, reserved, start, end, tail, ahead, anchored, senders, entries)
+        times = document.get("times")
+        return Stored(self._generation, reserved, start, end, tail, ahead, anchored, senders, entries, times)
 
     def store(self, stored: Stored) -> None:
         """Keep an index, so that it survives a power cut; a crash leaves it or the one before."""
@@ -121,6 +122,7 @@ class IndexDirectory:
             "ahead": [list(place) for place in stored.ahead],
             "anchored": [list(place) for place in stored.anchored],
             "senders": stored.senders,
+            "times": stored.times,
         }
         content = json.dumps(document, separators=(",", ":")).encode()
         with self._disk.replacing(self._directory / "state") as out:

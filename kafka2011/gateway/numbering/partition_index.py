@@ -15,9 +15,13 @@ from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.gateway.numbering.log_walk import LogWalk, sealed
 from kafka2011.gateway.numbering.senders import Senders
 from kafka2011.gateway.numbering.stores import AnchorState, Stored
+from kafka2011.gateway.numbering.time_stretches import TimeStretches, newest_of
 from kafka2011.gateway.records.found import NUMBERS_A_BYTE, Kind
+from kafka2011.gateway.records.times import newest_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka2011.gateway.numbering.producers import ProducerStates
     from kafka2011.gateway.numbering.stores import Anchors, FindPieces, IndexFile, LogReader
 
@@ -25,6 +29,8 @@ _MIB = 1024 * 1024
 _MOST_ANCHORS = 2000
 """A znode holds them all. Of more, every second one is left out: there are that many only in a log full of damage."""
 _RECENT = 512
+_ANCHORED_TIMES = 256
+"""How many stretches with their largest timestamps a znode keeps: in a log of 64 GiB, one has 256 MiB."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Spacing:
     """How many bytes a checksum is about; the newest four are kept."""
     numbers: int = 2**20
     """How many numbers are reserved at once."""
+    time_bytes: int = _MIB
+    """How much a search for a time reads."""
 
 
 DEFAULT_SPACING = Spacing()
@@ -60,6 +68,7 @@ class PartitionIndex:
         file: IndexFile,
         anchors: Anchors,
         spacing: Spacing = DEFAULT_SPACING,
+        newest_in: Callable[[memoryview], int] = newest_in,
     ) -> None:
         self._log = log
         self._file = file
@@ -67,6 +76,7 @@ class PartitionIndex:
         self._spacing = spacing
         self._walk = LogWalk(log, find_pieces)
         self._senders = Senders()
+        self.newest_in = newest_in
         self.generation = 0
         self._reserved = 0
         self._begin_at(Boundary(0, 0))
@@ -78,6 +88,7 @@ class PartitionIndex:
         self._ahead: list[Boundary] = []
         self._anchored = [place]
         self._start = self.end = place
+        self.times = TimeStretches(place.position, self._spacing.time_bytes)
         self._tail = Tail(*place)
         self._seen_end = place.position
         self._is_due = False
@@ -137,6 +148,9 @@ class PartitionIndex:
         self._entries, self._start, self.end = stored.entries, stored.start, stored.end
         self._recent = Entries([stored.end])
         self._senders.load(stored.senders)
+        self.times = TimeStretches.of(
+            stored.times, stored.start.position, stored.end.position, self._spacing.time_bytes
+        )
         self._anchored = sorted({*stored.anchored, *anchored})
         if stored.tail.position >= self._tail.position:
             self._tail = stored.tail
@@ -172,6 +186,7 @@ class PartitionIndex:
             return
         self._start = place
         self._senders.drop_before(place.position)
+        self.times.drop_before(place.position)
         self._entries.drop_before(place.position)
         self._recent.drop_before(place.position)
         self._anchored = [place, *(known for known in self._anchored if known.position > place.position)]
@@ -225,6 +240,7 @@ class PartitionIndex:
             tuple(self._anchored),
             self._senders.document(),
             self._entries,
+            self.times.document(),
         )
 
     def _persist(self, end_number: int = 0) -> None:
@@ -233,8 +249,8 @@ class PartitionIndex:
         if needed >= reserved:
             reserved = needed + self._spacing.numbers
         # A file of an older generation than the anchors counts as lost, so a crash in between does no harm.
-        places, senders = tuple(self._anchored), self._senders.document()
-        self._anchors.store(AnchorState(self.generation, reserved, self._tail, places, self.end, senders))
+        places, senders, times = tuple(self._anchored), self._senders.document(), self.times.document(_ANCHORED_TIMES)
+        self._anchors.store(AnchorState(self.generation, reserved, self._tail, places, self.end, senders, times))
         self._file.store(self._stored(reserved))
         self._reserved, self._is_due, self._unstored_bytes = reserved, False, 0
 
@@ -269,6 +285,8 @@ class PartitionIndex:
             self._file.note(self.generation, tail)
         # From here on nothing fails.
         numbered = self._apply(numbered)
+        for each in numbered:
+            self.times.note(each.piece.end, newest_of(each, data, position, self.newest_in))
         self._go_on(end, tail)
         self._unstored_bytes += len(data)
         return numbered
@@ -364,5 +382,6 @@ class PartitionIndex:
         for start, part, stop in stretches(place, data, known):
             after = self._entries.after(start.position) or self.end
             numbered += self._walk.number_again(start, part, stop, after)
-        is_repeat = self._senders.is_repeat
+        end, is_repeat = place.position + len(data), self._senders.is_repeat
+        numbered = [each for each in numbered if each.piece.end <= end or each.piece.kind is Kind.DAMAGED]
         return [each._replace(is_repeat=True) if is_repeat(each.piece.start) else each for each in numbered]

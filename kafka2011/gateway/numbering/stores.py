@@ -36,6 +36,8 @@ class AnchorState(NamedTuple):
     end: Boundary | None = None
     """Up to where `senders` goes; None if that is not kept here."""
     senders: dict[str, Any] | None = None
+    times: list[list[int]] | None = None
+    """What `TimeStretches` knows up to `end`; None from an older gateway."""
 
     def text(self) -> str:
         """Return it as JSON, without the senders if they are too many for a znode."""
@@ -43,7 +45,8 @@ class AnchorState(NamedTuple):
         document: dict[str, Any] = {"version": _VERSION, "generation": self.generation, "reserved": self.reserved}
         document |= {"tail": self.tail.document(), "places": places}
         if self.end is not None and self.senders is not None:
-            text = json.dumps(document | {"end": list(self.end), "senders": self.senders}, separators=(",", ":"))
+            more = {"end": list(self.end), "senders": self.senders, "times": self.times}
+            text = json.dumps(document | more, separators=(",", ":"))
             if len(text) <= MOST_CHARACTERS:
                 return text
         return json.dumps(document, separators=(",", ":"))
@@ -64,6 +67,7 @@ class AnchorState(NamedTuple):
             self.places,
             self.senders,
             entries,
+            self.times,
         )
 
     @classmethod
@@ -78,7 +82,9 @@ class AnchorState(NamedTuple):
         if "senders" not in document:
             return state
         position, number = map(int, document["end"])
-        return state._replace(end=Boundary(position, number), senders=dict(document["senders"]))
+        return state._replace(
+            end=Boundary(position, number), senders=dict(document["senders"]), times=document.get("times")
+        )
 
 
 class Stored(NamedTuple):
@@ -98,6 +104,8 @@ class Stored(NamedTuple):
     senders: dict[str, Any]
     """What `Senders` knows."""
     entries: Entries
+    times: list[list[int]] | None = None
+    """What `TimeStretches` knows up to `end`; None from an older gateway."""
 
 
 class LogReader(Protocol):

@@ -631,6 +631,31 @@ records_wrapped_batch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return batch == NULL ? none_unless_error() : batch;
 }
 
+static PyObject *
+records_newest(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t records;
+    Py_buffer notes;
+    if (expect("newest", count, 3) < 0 || read_sizes(args + 1, &records, 1) < 0) {
+        return NULL;
+    }
+    int64_t base = PyLong_AsLongLong(args[2]), newest = INT64_MIN, delta;
+    if ((base == -1 && PyErr_Occurred()) || PyObject_GetBuffer(args[0], &notes, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    const unsigned char *at = notes.buf, *end = at + notes.len;
+    for (Py_ssize_t index = 0; index < records && at != NULL; index++) {
+        at = note_at(at, end, &delta).end;
+        int64_t timestamp = (int64_t)((uint64_t)base + (uint64_t)delta);
+        newest = timestamp > newest ? timestamp : newest;
+    }
+    PyBuffer_Release(&notes);
+    if (at != end || records < 1) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromLongLong(newest);
+}
+
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
 static PyMethodDef methods[] = {
@@ -639,6 +664,7 @@ static PyMethodDef methods[] = {
     {"wrapper", FAST(records_wrapper), METH_FASTCALL, "Return the message of records, where they end, and how many; or None."},
     {"plain_batch", FAST(records_plain_batch), METH_FASTCALL, "Return the batch for a run, and how many it holds; or None."},
     {"wrapped_batch", FAST(records_wrapped_batch), METH_FASTCALL, "Return the batch of a wrapper's records, or None."},
+    {"newest", FAST(records_newest), METH_FASTCALL, "Return the largest timestamp of a wrapper's records, or None."},
     {NULL, NULL, 0, NULL},
 };
 

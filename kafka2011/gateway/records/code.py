@@ -61,6 +61,9 @@ class CompiledRecordCode(Protocol):
     ) -> bytes | None:
         """Return the batch of a wrapper's records."""
 
+    def newest(self, notes: AnyBytes, records: int, first_timestamp: int, /) -> int | None:
+        """Return the largest timestamp of a wrapper's records."""
+
 
 compiled: CompiledRecordCode | None = c_code.load("gateway.records._records")
 
@@ -94,3 +97,10 @@ def wrapped_batch(header: bytes, inner: bytes, notes: AnyBytes, records: int, *,
     """Return what `records_python.wrapped_batch` does."""
     made = None if compiled is None else compiled.wrapped_batch(crc32c, header, inner, notes, records, is_append_time)
     return made or records_python.wrapped_batch(header, inner, notes, records, is_append_time=is_append_time)
+
+
+def newest(notes: AnyBytes, records: int, first_timestamp: int) -> int:
+    """Return the largest of `records_python.timestamps`."""
+    is_built = compiled is not None and hasattr(compiled, "newest")  # a checkout may have an older build
+    found = compiled.newest(notes, records, first_timestamp) if compiled is not None and is_built else None
+    return max(records_python.timestamps(notes, records, first_timestamp)) if found is None else found

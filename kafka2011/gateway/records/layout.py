@@ -174,11 +174,11 @@ def open_wrapper(payload: AnyBytes, found: OwnWrapper, max_opened_bytes: int) ->
         raise InvalidRecordsError(CORRUPT_MESSAGE, f"a wrapper does not open: {error}") from error
     if len(inner) != inner_bytes or not inflate.eof or inflate.unused_data:
         raise InvalidRecordsError(CORRUPT_MESSAGE, "a wrapper opens to other than it says")
-    return Records(inner, _notes(payload, found), found.first_timestamp, found.is_append_time)
+    return Records(inner, notes_of(payload, found), found.first_timestamp, found.is_append_time)
 
 
-def _notes(payload: AnyBytes, found: OwnWrapper) -> bytes:
-    """Return the records' notes from all members."""
+def notes_of(payload: AnyBytes, found: OwnWrapper) -> bytes:
+    """Return the records' notes from all members. Raises InvalidRecordsError if a wrapper has others."""
     parts = [payload[_BEFORE_NOTES + _NOTES.size : found.values_start]]
     left = found.note_bytes - len(parts[0])
     position = found.values_end + _TRAILER.size

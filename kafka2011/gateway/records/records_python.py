@@ -148,6 +148,17 @@ def wrapped_batch(header: bytes, inner: bytes, notes: AnyBytes, records: int, *,
     return _sealed(header, parts, records, base if is_append_time else max_timestamp)
 
 
+def timestamps(notes: AnyBytes, records: int, first_timestamp: int) -> Iterator[int]:
+    """Yield the timestamps of a wrapper's records. Raises InvalidRecordsError if its notes are damaged."""
+    position = 0
+    for _ in range(records):
+        delta, delta_end = read_varint(notes, position)
+        yield as_int64(first_timestamp + delta)
+        position = _behind_headers(notes, _behind(notes, delta_end + 1))
+    if position != len(notes):
+        raise InvalidRecordsError(CORRUPT_MESSAGE, f"a wrapper of {records} records has notes of others")
+
+
 def _sealed(header: bytes, parts: list[bytes | memoryview], records: int, max_timestamp: int | None = None) -> bytes:
     """Return a whole batch: its header with everything that depends on the records, and these."""
     batch = bytearray(header)

@@ -1,68 +1,59 @@
-"""Numbers and timestamps of the records in encoded batches."""
+"""Timestamps of the records in a wrapper: its notes have them, so nothing is opened."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.gateway.records.batch_format import APPEND_TIME_BIT, BATCH_HEADER, LENGTH_END, NO_TIMESTAMP
-from kafka2011.gateway.records.records_python import as_int64, read_varint
+from kafka2011.gateway.records import code
+from kafka2011.gateway.records.batch_format import NO_TIMESTAMP
+from kafka2011.gateway.records.errors import InvalidRecordsError
+from kafka2011.gateway.records.layout import find_wrapper, notes_of
+from kafka2011.gateway.records.records_python import timestamps
+from kafka2011.message.compression import Codec
+from kafka2011.message.header import MessageHeader, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_ATTRIBUTES_SIZE = 1
+    from kafka2011.message.header import AnyBytes
 
 
-def batches_of(records: bytes) -> Iterator[bytes]:
-    """Yield the batches that lie back to back."""
-    position = 0
-    while position < len(records):
-        _, length, *_ = BATCH_HEADER.unpack_from(records, position)
-        end = position + LENGTH_END + length
-        yield records[position:end]
-        position = end
+def newest_in(wrapper: AnyBytes) -> int:
+    """Return the largest timestamp of a wrapper's records; NO_TIMESTAMP for a wrapper of 0.7, and a damaged one."""
+    noted = _noted(wrapper)
+    if noted is None:
+        return NO_TIMESTAMP
+    notes, records, first_timestamp = noted
+    try:
+        return code.newest(notes, records, first_timestamp) if notes else first_timestamp
+    except InvalidRecordsError:
+        return NO_TIMESTAMP
 
 
-def base_of(batch: bytes) -> int:
-    """Return the number of the first record."""
-    base, *_ = BATCH_HEADER.unpack_from(batch)
-    return int(base)
-
-
-def end_of(batch: bytes) -> int:
-    """Return the number after the last record."""
-    base, _, _, _, _, _, last_delta, *_ = BATCH_HEADER.unpack_from(batch)
-    return int(base + last_delta + 1)
-
-
-def has_timestamps(batch: bytes) -> bool:
-    """Say whether a batch has timestamps: those of messages that 0.7's producers sent have none."""
-    *_, max_timestamp, _, _, _, _ = BATCH_HEADER.unpack_from(batch)
-    return bool(max_timestamp != NO_TIMESTAMP)
-
-
-def largest_in(batch: bytes) -> tuple[int, int] | None:
-    """Return which record of an uncompressed batch has the largest timestamp first, and that; None if none has any."""
-    _, _, _, _, _, _, _, _, latest, _, _, _, _ = BATCH_HEADER.unpack_from(batch)
-    return None if latest == NO_TIMESTAMP else first_at(batch, latest)
-
-
-def first_at(batch: bytes, time_ms: int) -> tuple[int, int] | None:
-    """Return which record of an uncompressed batch is the first that is not older than a time, and its timestamp.
-
-    None if all are older.
-    """
-    _, _, _, _, _, attributes, _, base, latest, _, _, _, records = BATCH_HEADER.unpack_from(batch)
-    if latest < time_ms or not records:
+def first_in(wrapper: AnyBytes, time_ms: int) -> tuple[int, int] | None:
+    """Return which record of a wrapper is the first that is not older than a time, and its timestamp; None without."""
+    noted = _noted(wrapper)
+    if noted is None:
         return None
-    if attributes & APPEND_TIME_BIT:
-        return 0, latest
-    position = BATCH_HEADER.size
-    for index in range(records):
-        size, position = read_varint(batch, position)
-        delta, _ = read_varint(batch, position + _ATTRIBUTES_SIZE)
-        timestamp = as_int64(base + delta)
-        if timestamp >= time_ms:
-            return index, timestamp
-        position += size
-    return None
+    times = enumerate(timestamps(*noted)) if noted[0] else iter([(0, noted[2])])
+    try:
+        return next((found for found in times if found[1] >= time_ms), None)
+    except InvalidRecordsError:
+        return None
+
+
+def _noted(wrapper: AnyBytes) -> tuple[bytes, int, int] | None:
+    """Return the notes of a wrapper, how many records it has and its first timestamp; None for a wrapper of 0.7.
+
+    Without notes, the first timestamp is that of all records: the time of the append.
+    """
+    header = read_header(wrapper)
+    if not isinstance(header, MessageHeader) or header.codec != Codec.GZIP:
+        return None
+    payload = memoryview(wrapper)[header.overhead_bytes :]
+    found = find_wrapper(payload)
+    if found is None:
+        return None
+    try:
+        notes = b"" if found.is_append_time else notes_of(payload, found)
+    except InvalidRecordsError:
+        return None
+    return notes, found.origin.records, found.first_timestamp

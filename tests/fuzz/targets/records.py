@@ -13,6 +13,7 @@ from kafka2011.gateway.records.encoding import encode_piece
 from kafka2011.gateway.records.errors import InvalidRecordsError, LostBoundaryError
 from kafka2011.gateway.records.found import Kind
 from kafka2011.gateway.records.pieces import find_pieces
+from kafka2011.gateway.records.times import newest_in
 from kafka2011.gateway.records.wrappers import plain_set_of, wrappers_of
 from kafka2011.message.message_set import decode
 from tests.fuzz.driver import Target
@@ -133,6 +134,7 @@ def open_pieces() -> Iterator[Run]:
             if piece.kind in {Kind.DAMAGED, Kind.OVERFULL}:
                 assert piece.numbers == 128 * (piece.end - piece.start)
                 continue
+            _both(lambda piece=piece: newest_in(log[piece.start - _START : piece.end - _START]))  # type: ignore[misc]
             try:
                 encoded = _both(
                     lambda piece=piece: encode_piece(log, _START, piece, 5, max_opened_bytes=_OPENED_BYTES)  # type: ignore[misc]

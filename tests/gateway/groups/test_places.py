@@ -9,12 +9,12 @@ import pytest
 
 from kafka2011.errors import BrokerConnectionError
 from kafka2011.gateway.groups.places import CommitPlace, CommitPlaces
-from kafka2011.gateway.records.times import batches_of, end_of
 from kafka2011.message.compression import Codec
 from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_tail import Followed
 from tests.planted.patches import Defect, read_defects
 from tests.support.noticing import assert_noticed
+from tests.support.record_batches import batches_in, read_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,12 @@ class Log(Followed):
         served: Any = self
         with gevent.Timeout(DEADLINE_S):
             return self.places.number_of(served, CommitPlace(position, within))
+
+
+def ends_in(records: bytes) -> list[int]:
+    """Return the number behind each batch."""
+    batches = [read_batch(data) for data in batches_in(records)]
+    return [batch.base_offset + batch.last_delta + 1 for batch in batches]
 
 
 @pytest.fixture
@@ -121,7 +127,7 @@ def test_where_a_reader_was_told_to_go_on_is_known(log: Log) -> None:
     log.append((60_000, False))
     log.forget_recent()
     most = 1024 * 1024
-    read = [end_of(batch) for batch in batches_of(log.log.records(0, most))]
+    read = ends_in(log.log.records(0, most))
     assert read[-1] < 60_000
     assert log.log.records(read[-1], most)
     log.fetches.clear()
@@ -148,7 +154,7 @@ def test_within_a_long_run_the_known_place_is_before_the_message(log: Log) -> No
     """Its bytes are not kept. A message is read again, and none is skipped."""
     log.append((60_000, False), (5, True))
     log.forget_recent()
-    end = end_of([*batches_of(log.log.records(0, 1024 * 1024))][-1])
+    end = ends_in(log.log.records(0, 1024 * 1024))[-1]
     for number in range(0, end + 1, 997):
         place = log.places.known_place_of(log.log, number)
         assert place is not None

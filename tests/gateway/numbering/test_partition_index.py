@@ -82,6 +82,14 @@ def test_each_number_is_found_from_a_place_near_it() -> None:
     assert 0 < 150 - gateway.index.find(150).number <= 2 * SPACING.entry_bytes // MESSAGE_BYTES
 
 
+def test_pieces_behind_the_data_are_left_out_if_a_damaged_one_is_in_it() -> None:
+    """Nobody has their bytes. Only the damaged piece may end there."""
+    gateway = started(*plains(0, 100))
+    gateway.log.rot(MESSAGE_BYTES)
+    numbered = gateway.index.numbered(Boundary(0, 0), gateway.log.read(0, 2 * MESSAGE_BYTES))
+    assert [each.piece.kind for each in numbered] == [Kind.PLAIN, Kind.DAMAGED]
+
+
 def test_retention_moves_the_log_start() -> None:
     gateway = started(*plains(0, 100))
     gateway.log.retain_from(41 * MESSAGE_BYTES)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.gateway.numbering.partition_index import PartitionIndex, Spacing
+from kafka2011.gateway.numbering.time_stretches import UNKNOWN, newest_of
+from kafka2011.gateway.records.batch_format import NO_TIMESTAMP
 from kafka2011.gateway.records.found import Kind
-from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile, ToyLog, find_pieces, names_in
+from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile, ToyLog, find_pieces, names_in, newest_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka2011.gateway.numbering.boundaries import Numbered
 
-SPACING = Spacing(entry_bytes=120, anchor_bytes=400, store_bytes=300, seal_bytes=40, numbers=50)
+SPACING = Spacing(entry_bytes=120, anchor_bytes=400, store_bytes=300, seal_bytes=40, numbers=50, time_bytes=90)
 
 Name = tuple[int, int]
 """A message: the name of what holds it on disk, and how many come before it there."""
@@ -69,7 +71,7 @@ class Gateway:
         self.index = self._new_index()
 
     def _new_index(self) -> PartitionIndex:
-        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, self.spacing)
+        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, self.spacing, newest_in)
 
     def start(self) -> None:
         """Start the process: a new index is opened."""
@@ -134,6 +136,27 @@ class Gateway:
             fetched = [(at, name) for at, name in self.show(numbered) if at >= number]
             place = numbered[-1].end
         return fetched
+
+    def search(self) -> None:
+        """Have a client search for times: what was unknown is read, and each message can be found by its time."""
+        times, position = self.index.times, 0
+        while (unknown := times.reaching(UNKNOWN, position)) is not None:
+            start, position = unknown
+            for numbered, newest in self._times_between(start, position):
+                times.note(min(numbered.piece.end, position), newest)
+        start, end = self.index.log_start().position, self.index.end.position
+        for numbered, newest in self._times_between(start, end):
+            place = numbered.piece.start
+            found = times.undated(place) if newest == NO_TIMESTAMP else times.reaching(newest, place)
+            if newest >= NO_TIMESTAMP and newest != UNKNOWN and (found is None or found[0] != place):
+                raise BrokenPromiseError(f"the time {newest} at {place} is searched for in {found}")
+
+    def _times_between(self, start: int, end: int) -> list[tuple[Numbered, int]]:
+        """Return the pieces of a range with their times."""
+        place = self.index.place_at(start)
+        data = self.log.read(place.position, end - place.position)
+        numbered = self.index.numbered(place, data)
+        return [(each, newest_of(each, data, place.position, newest_in)) for each in numbered if each.piece.end > start]
 
     def everything(self) -> dict[int, Name]:
         """Fetch the whole log as a client does."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafka2011.errors import OffsetOutOfRangeError
 from kafka2011.gateway.numbering.entries import Entries
 from kafka2011.gateway.numbering.stores import AnchorState, Stored
+from kafka2011.gateway.records.batch_format import NO_TIMESTAMP
 from kafka2011.gateway.records.errors import LostBoundaryError
 from kafka2011.gateway.records.found import NUMBERS_A_BYTE, Kind, Origin, Piece
 
@@ -81,6 +82,12 @@ def find_pieces(data: bytes, position: int) -> tuple[list[Piece], int]:
             pieces.append(Piece(Kind.PLAIN, start, end, 1))
         at = end - position
     return pieces, position + at
+
+
+def newest_in(message: bytes | memoryview) -> int:
+    """Return the timestamp of a wrapper: one that a gateway has made has one, from its name."""
+    _, name, _ = _BODY.unpack_from(message, _HEAD.size)
+    return name * 7919 % 10_007 if len(message) == MESSAGE_BYTES + _ORIGIN.size else NO_TIMESTAMP
 
 
 def names_in(data: bytes) -> list[tuple[int, int]]:

@@ -197,11 +197,19 @@ class Walk:
     def fetch(self) -> None:
         index = self.gateway.index
         if not index.is_catching_up:
+            self.gateway.search()
             self.gateway.fetch(self.draw.randint(0, index.end.number + 1), self.draw.choice([60, 200, 500]))
             position = self.draw.choice([*self.log.starts, self.log.latest()])
             place = index.place_at(position)
             if index.log_start().position <= position <= index.end.position and not self.rotten:
                 self.gateway.show(index.numbered(place, self.log.read(place.position, 100)))
+
+    def lose_times(self) -> None:
+        """Have an older gateway write what is stored: it knows no times."""
+        file, anchored = self.gateway.file, self.gateway.anchors.load()
+        if file.stored is not None and anchored is not None:
+            file.stored = file.stored._replace(times=None)
+            self.gateway.anchors.text = anchored._replace(times=None).text()
 
     def retain(self) -> None:
         if self.log.starts:
@@ -304,6 +312,7 @@ class Walk:
             raise BrokenPromiseError("the log is the same")
         self.copies.append(copy.deepcopy(self.log))
         self._copy_stores()
+        self.lose_times()
 
     def _record(self, name: int, at: int) -> tuple[int, int, int] | None:
         origin = self.by_name.get(name)
@@ -312,6 +321,7 @@ class Walk:
     def read_everything(self) -> None:
         """Read as a new consumer: every good message is there once, in the order of the log."""
         self.read()
+        self.gateway.search()
         got = self.gateway.everything()
         start = self.gateway.index.log_start().position
         names = [got[number] for number in sorted(got)]
