@@ -476,7 +476,7 @@ def test_a_multifetch_of_bad_names_is_one_line_of_the_log(tmp_path: Path, caplog
     assert broker.handlers.counts["fetch_error_3"] == 1
     assert said["INFO"].startswith("fetch of '../0'-0 at 7 answered with error -1: ")
     assert said["INFO"].endswith("(and 1000 more parts of this multifetch with an error)")
-    assert said["WARNING"].startswith("fetch of 't'-0 at 0 answered with error -1: ")
+    assert said["WARNING"].startswith("fetch of 't'-0 at 0 answered with an empty set: ")
     assert "more parts" not in said["WARNING"]
 
 
@@ -528,10 +528,11 @@ def test_files_are_let_go_when_a_multifetch_breaks_off(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == open_before  # noqa: PTH208
 
 
-def test_a_segment_that_does_not_open_is_an_error_of_the_answer(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("wait", "told"), [(FetchWait(0, 0), "ffff"), (None, "0000")])
+def test_a_segment_that_does_not_open_does_not_hold_up_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, wait: FetchWait | None, told: str
 ) -> None:
-    """The client learns that this fetch failed, other parts are served, and the log names the file."""
+    """The log names the file, and our client learns that this fetch failed; an error would end a consumer of 0.7.2."""
     broker = Broker(tmp_path, max_segment_bytes=1)
     with broker.logs:
         broker.produce(HELLO)
@@ -539,10 +540,11 @@ def test_a_segment_that_does_not_open_is_an_error_of_the_answer(
         oldest = tmp_path / "t-0" / f"{0:020}.kafka"
         oldest.rename(oldest.with_suffix(".away"))
         with caplog.at_level(logging.WARNING):
-            assert broker.ask(FetchRequest("t", 0, 0, 100)) == bytes.fromhex("00000002 ffff")
+            assert broker.ask(FetchRequest("t", 0, 0, 100, wait)) == bytes.fromhex(f"00000002 {told}")
         assert str(oldest) in caplog.text
-        reply = broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 100), FetchRequest("t", 0, 15, 100))))
-        assert reply == bytes.fromhex("0000001d 0000 00000002 ffff 00000011 0000" + HELLO.hex())
+        assert broker.handlers.counts["fetch_error_-1"] == 1
+        reply = broker.ask(MultiFetchRequest((FetchRequest("t", 0, 0, 100), FetchRequest("t", 0, 15, 100)), wait))
+        assert reply == bytes.fromhex(f"0000001d 0000 00000002 {told} 00000011 0000{HELLO.hex()}")
 
 
 def test_what_a_client_sent_does_not_break_a_line_of_the_log(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
