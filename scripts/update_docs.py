@@ -30,6 +30,7 @@ from kafka2011.metrics.clients import CONSUMER_METRICS, PRODUCER_METRICS
 from kafka2011.metrics.loads import LOAD_METRICS
 from kafka2011.metrics.tiers import COLLECT_METRICS, MIRROR_METRICS
 from kafka2011.spark.options import BatchOptions, ReadOptions, StreamOptions, WriteOptions
+from scripts.answer_codes import render_answer_codes
 from scripts.drawings import disk_examples, wire_examples, znode_example
 from scripts.public_names import CONSTANTS, PUBLIC_MODULES, PublicName
 
@@ -184,6 +185,7 @@ def generated() -> dict[str, tuple[str, str]]:
         "reference/settings.md": ("settings", render_settings()),
         "reference/spark-options.md": ("Spark options", render_spark_options()),
         "reference/api.md": ("public names", render_public_names()),
+        "reference/gateway-codes.md": ("answer codes", render_answer_codes()),
         "reference/disk.md": ("disk examples", disk_examples()),
         "reference/wire.md": ("wire examples", wire_examples()),
         "reference/znodes.md": ("znode example", znode_example()),

@@ -40,7 +40,7 @@ ALLOW = """
 "orders" = ["deleter"]
 """
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-PASSING = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+PASSING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 GONE_ON = ErrorCode.NOT_LEADER_OR_FOLLOWER
 """What those are told who may, since there is no broker."""
 

@@ -372,9 +372,7 @@ class RequestHandlers:
         log.fetched_bytes += piece.size
         return piece
 
-    def _error_header(
-        self, error: KafkaError, request: FetchRequest, errors: _FetchErrors, *, is_ours: bool
-    ) -> bytes:
+    def _error_header(self, error: KafkaError, request: FetchRequest, errors: _FetchErrors, *, is_ours: bool) -> bytes:
         """Answer an error with its number, but a log that cannot be read now to a client of 0.7 with an empty set.
 
         That passes, and a consumer of 0.7.2 ends at any number but that of an offset out of range.

@@ -111,7 +111,7 @@ class Coordinator:
     def join(self, group: str, joining: Joining) -> Joined:
         """Let a client join or join again, and wait for its share for as long as its rebalance timeout."""
         if self._is_ending:
-            return Joined(ErrorCode.COORDINATOR_NOT_AVAILABLE, joining.member_id)
+            return Joined(ErrorCode.NOT_COORDINATOR, joining.member_id)
         found = self._find_or_register(group, joining)
         if not isinstance(found, GroupMember):
             return found
@@ -133,8 +133,7 @@ class Coordinator:
         if member.state.is_gone:
             return Joined(ErrorCode.UNKNOWN_MEMBER_ID, "")
         if not is_newest:
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._is_ending else ErrorCode.REBALANCE_IN_PROGRESS
-            return Joined(error, member.who.member_id)
+            return Joined(ErrorCode.NOT_COORDINATOR, member.who.member_id)
         return Joined(ErrorCode.NONE, member.who.member_id, member.state.answer_join())
 
     def sync(

@@ -98,7 +98,7 @@ def _fetched(gateway: Gateway, caller: Caller, group: str, topics: Sequence[Body
             answers = dict(gateway.group_offsets.read(group, [name for name in wanted if caller.may(CONSUME, name[0])]))
         except ZkError as failure:
             logger.warning("group %s: its offsets cannot be read: %s", group, failure)
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            error = UNAVAILABLE
     if topics is None:
         answers = {name: answer for name, answer in answers.items() if answer is not NOTHING}
         wanted = list(answers)

@@ -76,7 +76,7 @@ def _by_coordinator(
             return {"error_code": error} if error else handle(gateway, caller, body)
         except ZkError as failure:
             logger.warning("group %s: %s", body["group_id"], failure)
-            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
+            return {"error_code": ErrorCode.NOT_COORDINATOR}
 
     return handled
 
