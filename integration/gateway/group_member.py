@@ -75,13 +75,14 @@ class Notes:
     def _note_nap(self, *_: object) -> None:
         self._naps = True
 
-    def _note(self, what: str, partition: object, value: bytes = b"-") -> None:
-        os.write(self._fd, f"{time.monotonic():.6f} {what} {partition} ".encode() + value + b"\n")
+    def _note(self, what: str, partition: object, value: bytes = b"-", at_s: float | None = None) -> None:
+        at_s = time.monotonic() if at_s is None else at_s
+        os.write(self._fd, f"{at_s:.6f} {what} {partition} ".encode() + value + b"\n")
 
-    def has(self, partitions: Iterable[object]) -> None:
-        """Note partitions that were given to the member."""
+    def has(self, partitions: Iterable[object], at_s: float | None = None) -> None:
+        """Note partitions that were given to the member, and when it asked how far the group had come."""
         for partition in partitions:
-            self._note("has", partition)
+            self._note("has", partition, at_s=at_s)
 
     def got(self, partition: str, value: bytes) -> None:
         """Note a message."""
@@ -309,11 +310,11 @@ class MemberOf07:
                 streams += [f"{member}-{number}" for number in range(count)]
             partitions = TopicPartition.all_of(self._topic, registry.partitions_of(self._topic, self._wake))
             share = assign(partitions, streams).get(f"{self._consumer_id}-0", [])
-            offsets = OffsetRegistry(self._client)
+            offsets, asked_s = OffsetRegistry(self._client), time.monotonic()  # as 0.7.2 does, before it owns them
             starts = {where: found.offset if (found := offsets.read(self._group, where)) else 0 for where in share}
             if all(self._claim(where) for where in share):
                 self._owned = starts
-                self._notes.has(where.znode_name for where in share)
+                self._notes.has((where.znode_name for where in share), asked_s)
                 return
             self._release(share)
         logger.warning("no rebalance after %d tries: it waits for the next change", _TRIES)

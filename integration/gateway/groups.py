@@ -1,6 +1,9 @@
 """One group of members of 2011 and of today, of which some join, leave and are killed, and so are gateways and brokers.
 
-    python -m integration.gateway.groups --minutes 5 --rounds 6 --seed 1 --directory DIRECTORY
+    python -m integration.gateway.groups --minutes 5 --rounds 6 --seed 1 --directory DIRECTORY --jars JARS
+
+With the jars of kafka-clients, a Java consumer is a member from the beginning to the end, and a Java producer sends
+beside the other one; neither may end or lose a record.
 
 Every record that was acknowledged must reach a member. One may come again only if no commit behind it was confirmed
 before; a member that reads 0.7's offsets begins with the compressed set in which the last commit lies. A round that is
@@ -61,6 +64,10 @@ EVENTS = {
     "kill a member": 3,
     "kill a gateway": 1,
     "kill a broker": 1,
+    "stop a gateway": 1,
+    "stop a broker": 1,
+    "pause a gateway": 1,
+    "pause a broker": 1,
     "nap": 1,
 }
 _SILENT = logging.getLogger("silent")
@@ -81,15 +88,21 @@ class Account:
 
 
 class Member:
-    """One member's process."""
+    """One member's process; with `jars`, that of a Java consumer."""
 
-    def __init__(self, number: int, kind: str, directory: Path, given: dict[str, str]) -> None:
+    def __init__(
+        self, number: int, kind: str, directory: Path, given: dict[str, str], jars: Path | None = None
+    ) -> None:
         self.kind = kind
         self.name = f"{random.Random(number).choice('agkpsz')}{number}-{kind}"  # so that they mix in the order of ids
         self.path = directory / f"{self.name}.txt"
-        command = [sys.executable, "-m", "integration.gateway.group_member", kind, str(self.path)]
+        if jars is None:
+            command = [sys.executable, "-m", "integration.gateway.group_member", kind, str(self.path)]
+            command.append(json.dumps({**given, "name": self.name}))
+        else:
+            command = _java(jars, "member", self.path, given["servers"], given["topic"], given["group"], self.name)
         with (directory / f"{self.name}.err").open("ab") as errors:
-            self.process = subprocess.Popen([*command, json.dumps({**given, "name": self.name})], stderr=errors)
+            self.process = subprocess.Popen(command, stderr=errors)
 
     def stop(self, *, kill: bool) -> None:
         """End it."""
@@ -150,6 +163,38 @@ class Feed:
             self._account.problems.append("records were never acknowledged")
 
 
+class JavaFeed:
+    """A Java producer that sends to all partitions until it is stopped."""
+
+    def __init__(self, servers: str, count: int, account: Account, directory: Path, jars: Path) -> None:
+        self._account = account
+        self._path = directory / "java-producer.txt"
+        command = _java(jars, "producer", self._path, servers, TOPIC, str(count), "java-")
+        with (directory / "java-producer.err").open("ab") as errors:
+            self._process = subprocess.Popen(command, stderr=errors)
+
+    def stop(self) -> set[bytes]:
+        """Stop, wait for what was sent, and return what was acknowledged."""
+        if (status := self._process.poll()) is not None:
+            self._account.problems.append(f"the Java producer has ended by itself, with {status}")
+        self.kill(signal.SIGTERM)
+        lines = [line.split(b" ", 1) for line in self._path.read_bytes().splitlines()]
+        self._account.problems += [
+            f"Java: not acknowledged: {text.decode()}" for what, text in lines if what == b"failed"
+        ]
+        return {value for what, value in lines if what == b"acked"}
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the process."""
+        self._process.send_signal(number)
+        self._process.wait(SETTLE_S)
+
+
+def _java(jars: Path, *arguments: object) -> list[str]:
+    program = Path(__file__).with_name("Endless.java")
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{jars}/*", str(program), *map(str, arguments)]
+
+
 class Shares:
     """Whose each partition should be, and whose it is, by the registries."""
 
@@ -195,13 +240,17 @@ class Shares:
 class Round:
     """One cluster with its group, for some minutes."""
 
-    def __init__(self, directory: Path, seed: int, minutes: float, zk_connect: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, seed: int, minutes: float, zk_connect: str | None = None, jars: Path | None = None
+    ) -> None:
         self._directory = directory
         self._rng = random.Random(seed)
         self._minutes = minutes
         self._zk_connect = zk_connect
+        self._jars = jars
         self.account = Account()
         self._members: list[Member] = []
+        self._endless: list[Member] = []
         self._every: list[Member] = []
         self._naps_until_s = 0.0
 
@@ -224,14 +273,22 @@ class Round:
             client = stack.enter_context(connect(cluster.zk_connect))
             _create_topic(servers)
             feed = Feed(servers, 2 * PARTITIONS, self.account)
+            java_feed: JavaFeed | None = None
+            if self._jars is not None:
+                java_feed = JavaFeed(servers, 2 * PARTITIONS, self.account, self._directory, self._jars)
             try:
                 self._let_happen(cluster, gateways, servers, Shares(client))
                 feed.stop()
+                if java_feed is not None:
+                    feed.acknowledged |= java_feed.stop()
                 self._await_all(feed.acknowledged)
             finally:
-                for member in self._members:
+                if java_feed is not None:
+                    java_feed.kill()
+                members = [*self._members, *self._endless]
+                for member in members:
                     member.process.terminate()
-                for member in self._members:
+                for member in members:
                     member.stop(kill=False)
             self._check(cluster, client, feed.acknowledged)
         return self.account
@@ -243,6 +300,9 @@ class Round:
         kinds = list(KINDS)
         self._rng.shuffle(kinds)
         ends_s = time.monotonic() + 60 * self._minutes
+        if self._jars is not None:
+            self._endless.append(Member(0, "java", self._directory, given, self._jars))
+            self._every.append(self._endless[0])
         while time.monotonic() < ends_s and not self.account.problems:
             event = self._choose()
             if event == "join":
@@ -261,18 +321,23 @@ class Round:
                     self._naps_until_s = time.monotonic() + 65
             else:
                 server = self._rng.choice(gateways if "gateway" in event else [*cluster.brokers.values()])
-                server.kill()
+                end, go_on = {
+                    "kill": (server.kill, server.start),
+                    "stop": (server.stop, server.start),
+                    "pause": (server.pause, server.resume),
+                }[event.partition(" ")[0]]
+                end()
                 time.sleep(self._rng.choice([0.0, 1.0, 8.0]))
-                server.start()
+                go_on()
             self.account.events[event] += 1
             is_timed = event.startswith(("join", "leave")) and time.monotonic() > self._naps_until_s
-            settled_s = shares.await_settled(len(self._members), 15.0 if is_timed else 1.0)
+            settled_s = shares.await_settled(len(self._members) + len(self._endless), 15.0 if is_timed else 1.0)
             if is_timed and settled_s is not None:
                 self.account.settled_s.append(settled_s)
             logger.info(
                 "%s: %d members, settled after %s", event, len(self._members), settled_s and f"{settled_s:.1f} s"
             )
-            for member in self._members:
+            for member in [*self._members, *self._endless]:
                 if member.process.poll() is not None:
                     self.account.problems.append(f"{member.name} has ended by itself")
             time.sleep(self._rng.uniform(*GAP_S))
@@ -404,7 +469,8 @@ def _stored(cluster: LocalCluster, where: TopicPartition, name: str) -> dict[byt
 @click.option("--rounds", default=1, show_default=True)
 @click.option("--seed", default=1, show_default=True, help="Of the first round.")
 @click.option("--directory", type=click.Path(file_okay=False, path_type=Path))
-def main(minutes: float, rounds: int, seed: int, directory: Path | None) -> None:
+@click.option("--jars", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Those of kafka-clients.")
+def main(minutes: float, rounds: int, seed: int, directory: Path | None, jars: Path | None) -> None:
     """Let members of one group come and go, kill them, gateways and brokers, and account for every record."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logger.setLevel(logging.INFO)
@@ -415,7 +481,7 @@ def main(minutes: float, rounds: int, seed: int, directory: Path | None) -> None
         path = place / f"round-{number}.json"
         if not path.exists():
             (place / f"round-{number}").mkdir(exist_ok=True)
-            account = Round(place / f"round-{number}", number, minutes).run()
+            account = Round(place / f"round-{number}", number, minutes, jars=jars).run()
             path.write_text(json.dumps({**vars(account), "events": dict(account.events)}, indent=1))
         found = json.loads(path.read_text())
         median_s = statistics.median(found["settled_s"]) if found["settled_s"] else 0.0
