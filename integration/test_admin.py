@@ -29,11 +29,14 @@ def admin(cluster: LocalCluster) -> Iterator[Admin]:
 
 
 def test_topics(admin: Admin, cluster: LocalCluster) -> None:
-    """Topics are made, listed and described; a number of partitions that brokers would not make is refused."""
+    """Topics are made, listed and described, with a number of partitions in all or on each broker."""
     assert sorted(admin.brokers()) == [0, 1]
-    with pytest.raises(KafkaError, match=r"has, or would make, 2 partitions of topic views, not 3.*count\.map=views:3"):
-        admin.create_topic("views", partitions=3)
-    assert "views" not in admin.topics()
+    assert sorted(made.partitions for made in admin.create_topic("odd", partitions=3)) == [1, 2]
+    with pytest.raises(KafkaError, match="topic odd exists, with 3 partitions on broker 0, 1"):
+        admin.create_topic("odd", partitions=4)
+    assert [made.partitions for made in admin.create_topic("even", per_broker=3)] == [3, 3]
+    with pytest.raises(ValueError, match="not both"):
+        admin.create_topic("both", partitions=4, per_broker=2)
     assert [made.partitions for made in admin.create_topic("views", [1], partitions=PARTITIONS)] == [PARTITIONS]
     assert admin.topics()["views"] == [TopicPartition("views", 1, number) for number in range(PARTITIONS)]
     [first, _] = admin.describe_topic("views")

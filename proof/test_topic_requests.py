@@ -19,14 +19,14 @@ from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.connecting import connect
 from zk.local_zookeeper import LocalZooKeeper
-from zk.requests import RequestRegistry, TopicRequest
+from zk.requests import DELETE, RequestKind, RequestRegistry, TopicRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = (sys.executable, str(ROOT / "integration/broker/programs/die_at_point.py"))
-DELETE, GROW = TopicRequest(None), TopicRequest(3)
+GROW = TopicRequest(RequestKind.GROW, 3)
 POINTS = {
     DELETE: ("unregister", "carry out", "done"),
     GROW: ("carry out", "change", "done"),

@@ -16,6 +16,7 @@
     /audit/clock                                        persistent  written to learn ZooKeeper's time
     /audit/tables/{topic}/{tier}                        persistent  which table reports a topic as a tier
     /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
+    /partition_counts/{topic}/{id}                      persistent  the exact number of partitions that a broker keeps
     /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
     /replicas/{id}/leader                               ephemeral   the replica that leads
     /replicas/{id}/members/{name}                       ephemeral   where a replica listens, and its disk's id
@@ -57,6 +58,7 @@ AUDIT_BROKERS = "/audit/brokers"
 AUDIT_CLOCK = "/audit/clock"
 AUDIT_TABLES = "/audit/tables"
 REQUESTS = "/requests"
+PARTITION_COUNTS = "/partition_counts"
 REPLICAS = "/replicas"
 GATEWAY_CLUSTER = "/gateway/cluster"
 GATEWAY_IDS = "/gateway/ids"
@@ -204,6 +206,16 @@ def requests(broker_id: int) -> str:
 def request(broker_id: int, topic_name: str) -> str:
     """Return where a broker is asked for something about a topic."""
     return f"{requests(broker_id)}/{component(topic_name, 'topic')}"
+
+
+def partition_counts(topic_name: str) -> str:
+    """Return the parent of the exact numbers of partitions that brokers keep of a topic."""
+    return f"{PARTITION_COUNTS}/{component(topic_name, 'topic')}"
+
+
+def partition_count(topic_name: str, broker_id: int) -> str:
+    """Return where a broker notes the exact number of partitions that it keeps of a topic."""
+    return f"{partition_counts(topic_name)}/{broker_id}"
 
 
 def replica_state(broker_id: int) -> str:

@@ -1,47 +1,78 @@
-"""Requests of operators to brokers, which Kafka 0.7's protocol has none for: a topic is to grow, or to be deleted.
+"""Requests of operators to brokers: create, grow or delete a topic. Kafka 0.7's protocol has none for that.
 
-A broker that takes requests has a znode, and each request is a node below it, named after its topic. The broker deletes
-it once that is done, or writes there why it cannot be. What a broker could not do before it ended it does when it
-starts.
+A broker that takes requests has a znode, `/requests/{id}`, and each request is a node below it, named after its topic.
+The broker deletes the node when the request is done, or writes there why it refuses. A broker that was down carries
+requests out when it starts. Brokers of 0.2.0 and before know only `grow` and `delete`, so the data of `/requests/{id}`
+tells which others the running broker takes.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from contextlib import suppress
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from zk import paths
 from zk.cluster import MAX_INT32, broker_id_from, text_from
-from zk.errors import MalformedNode, NoNode, VersionConflict
+from zk.errors import MalformedNode, NodeExists, NoNode, VersionConflict
 from zk.malformed import MalformedNodes
-from zk.nodes import Nodes
+from zk.nodes import ANY_VERSION, Creation, Nodes, Write
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from zk.client import ZkClient
+    from zk.cluster import Broker
     from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
 
-_DELETE = "delete"
-_GROW = re.compile(r"grow ([1-9][0-9]{0,9})")
+_NUMBERED = re.compile(r"(grow|create) ([1-9][0-9]{0,9})")
 _REFUSED = "refused: "
 
 
-class TopicRequest(NamedTuple):
-    """What a broker is to do with a topic: have so many partitions of it, or with None, delete it."""
+class RequestKind(Enum):
+    """A kind of request, by its word in the znode."""
 
-    partitions: int | None
+    GROW = "grow"
+    """Have at least this number of partitions."""
+    CREATE = "create"
+    """Make a new topic with exactly this number of partitions, whatever the broker's settings say."""
+    DELETE = "delete"
+    """Delete the topic with its messages."""
+    UNDO = "delete if empty"
+    """Delete the topic if this broker has created it, since others have not. Refused if it has messages by now."""
+
+
+class TopicRequest(NamedTuple):
+    """What a broker is to do with a topic. `partitions` is 0 for kinds that have no number."""
+
+    kind: RequestKind
+    partitions: int = 0
 
     @property
     def text(self) -> str:
-        """What stands in the znode."""
-        return _DELETE if self.partitions is None else f"grow {self.partitions}"
+        """The text of the znode."""
+        return f"{self.kind.value} {self.partitions}" if self.partitions else self.kind.value
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the topic is gone afterwards."""
+        return self.kind in {RequestKind.DELETE, RequestKind.UNDO}
 
     def of(self, topic: str) -> str:
-        """Say it of a topic, for people."""
-        return f"delete topic {topic}" if self.partitions is None else f"grow topic {topic} to {self.partitions}"
+        """Describe the request for logs and errors."""
+        if self.kind is RequestKind.UNDO:
+            return f"delete topic {topic} if it is empty"
+        words = {RequestKind.GROW: " to", RequestKind.CREATE: " with"}.get(self.kind)
+        return f"{self.kind.value} topic {topic}" + (f"{words} {self.partitions} partitions" if words else "")
+
+
+DELETE, UNDO = TopicRequest(RequestKind.DELETE), TopicRequest(RequestKind.UNDO)
+_BY_TEXT = {request.text: request for request in (DELETE, UNDO)}
 
 
 class PlacedRequest(NamedTuple):
@@ -66,9 +97,9 @@ class RequestRegistry:
         self._nodes = Nodes(client)
         self.malformed = MalformedNodes(logger)
 
-    def announce(self, broker_id: int) -> None:
-        """Say that a broker takes requests."""
-        self._nodes.ensure_persistent(paths.requests(broker_id))
+    def announce(self, broker: Broker) -> None:
+        """Say that a broker takes requests, and that the process which has registered it takes those to create."""
+        self._nodes.upsert(paths.requests(broker.id), json.dumps({"creates": broker.creator}).encode())
 
     def takers(self) -> set[int]:
         """Return the brokers that take requests, or did when they last lived."""
@@ -79,6 +110,57 @@ class RequestRegistry:
             except MalformedNode as error:
                 self.malformed.skip(error)
         return brokers
+
+    def creators(self, brokers: Mapping[int, Broker]) -> set[int]:
+        """Return which of these registered brokers take requests to create a topic.
+
+        The znode outlives the process that wrote it, and a broker of an older release leaves its data as it is. So it
+        names the process, which must be the one that is registered now.
+        """
+        id_at = {paths.requests(number): number for number in brokers}
+        creators: set[int] = set()
+        for path, node in self._nodes.get_many(id_at).items():
+            try:
+                creator = json.loads(node.data or b"{}").get("creates")
+            except (ValueError, AttributeError, RecursionError):
+                self.malformed.skip(MalformedNode(path, node.data, "not what a broker says of requests"))
+                continue
+            if creator and creator == brokers[id_at[path]].creator:
+                creators.add(id_at[path])
+        return creators
+
+    def begin_creation(
+        self, topic: str, counts: Mapping[int, int], living: Collection[int], *, extends: bool = False
+    ) -> None:
+        """Request brokers to create a topic, each with its number of partitions: all of them or none.
+
+        With `extends` other brokers may have it already. What a broker that is not among the living was requested to
+        create is to be undone when it starts. Raises NodeExists or VersionConflict when others create or change the
+        topic now.
+        """
+        self._nodes.ensure_persistent(paths.PARTITION_COUNTS)
+        where = paths.partition_counts(topic)
+        parent = self._nodes.get(where)
+        if parent is not None and not extends and self._nodes.children(where):
+            raise NodeExists(where)
+        steps: list[Creation | Write] = [Creation(where, b"") if parent is None else Write(where, b"", parent.version)]
+        placed = self._nodes.get_many(paths.request(number, topic) for number in {*self.takers(), *counts})
+        for number, count in counts.items():
+            path, text = paths.request(number, topic), TopicRequest(RequestKind.CREATE, count).text.encode()
+            node = placed.pop(path, None)
+            if node is None:
+                steps.append(Creation(path, text))
+            elif placed_request(node).request is None:  # whoever has requested that has not read the refusal
+                steps.append(Write(path, text, node.version))
+            else:
+                raise NodeExists(path)
+        alive = {paths.request(number, topic) for number in living}
+        for path, node in placed.items():
+            if (node.data or b"").startswith(RequestKind.CREATE.value.encode()):
+                if path in alive:
+                    raise NodeExists(path)
+                steps.append(Write(path, UNDO.text.encode(), node.version))
+        self._nodes.transact(steps)
 
     def place(self, broker_id: int, topic: str, request: TopicRequest) -> None:
         """Ask a broker for something; it takes the place of what it was asked for with this topic before."""
@@ -94,7 +176,7 @@ class RequestRegistry:
                 self.malformed.skip(error)
         return requests
 
-    def done(self, broker_id: int, topic: str, version: int) -> None:
+    def done(self, broker_id: int, topic: str, version: int = ANY_VERSION) -> None:
         """Take a request away, unless another has taken its place."""
         with suppress(VersionConflict):
             self._nodes.delete(paths.request(broker_id, topic), version)
@@ -108,11 +190,12 @@ class RequestRegistry:
 def placed_request(node: Node) -> PlacedRequest:
     """Parse the request that a node holds."""
     text = text_from(node.path, node.data)
-    if text == _DELETE:
-        return PlacedRequest(TopicRequest(None), node.version, None, node.created_ms)
     if text.startswith(_REFUSED):
         return PlacedRequest(None, node.version, text.removeprefix(_REFUSED), node.created_ms)
-    match = _GROW.fullmatch(text)
-    if match is None or int(match[1]) > MAX_INT32:
-        raise MalformedNode(node.path, text, "not a request")
-    return PlacedRequest(TopicRequest(int(match[1])), node.version, None, node.created_ms)
+    request = _BY_TEXT.get(text)
+    if request is None:
+        match = _NUMBERED.fullmatch(text)
+        if match is None or int(match[2]) > MAX_INT32:
+            raise MalformedNode(node.path, text, "not a request")
+        request = TopicRequest(RequestKind(match[1]), int(match[2]))
+    return PlacedRequest(request, node.version, None, node.created_ms)

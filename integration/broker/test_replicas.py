@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -21,8 +22,9 @@ from kafka2011.admin.replicas import describe_broker, elect
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
-from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError, WrongPartitionError
+from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError, WrongPartitionError
 from kafka2011.local_cluster import LocalCluster
+from kafka2011.log.partition_counts import EXACT_FILE_NAME
 from kafka2011.message.message_set import MessageSet
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.sync_producer import SyncProducer
@@ -716,6 +718,65 @@ def test_a_topic_grows_when_followers_go_on(new_replicas: NewReplicas, zk_client
     replicas["b"].resume()
     replicas.await_in_sync("ab")
     assert (replicas["b"].log_dir / f"{TOPIC}-2").exists()
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_a_topic_is_created_with_an_exact_number_at_all_replicas(
+    new_replicas: NewReplicas, zk_client: ZkClient, partitions: int
+) -> None:
+    """It is said to be created once all in sync keep the number, which is not that of their settings.
+
+    One that comes later, with or without logs of it, learns the number as well.
+    """
+    replicas = new_replicas(3, **{"topic.partition.count.map": f"{TOPIC}:4"})
+    replicas.start("ab")
+    [created] = create_topic(zk_client, TOPIC, partitions=partitions)
+    assert created.partitions == partitions
+    assert _exact_counts(replicas["b"]) == {TOPIC: partitions}
+    assert all((replicas["b"].log_dir / f"{TOPIC}-{number}").is_dir() for number in range(partitions))
+    replicas["c"].start()
+    replicas.await_in_sync("abc")
+    assert _exact_counts(replicas["c"]) == {TOPIC: partitions}
+    replicas["b"].stop()
+    (replicas["b"].log_dir / EXACT_FILE_NAME).unlink()  # as if it had run an older release meanwhile
+    replicas["b"].start()
+    replicas.await_in_sync("abc")
+    assert _exact_counts(replicas["b"]) == {TOPIC: partitions}
+    replicas["c"].kill()
+    replicas.await_in_sync("ab")
+    replicas["a"].kill()
+    replicas.await_leader("b")
+    eventually(lambda: BrokerRegistry(zk_client).partitions_of(TOPIC) == {ID: partitions})
+
+
+def test_a_replica_of_an_older_release_keeps_topics_from_being_created(
+    new_replicas: NewReplicas, zk_client: ZkClient
+) -> None:
+    """It would make the number of its settings when it leads. Nothing of the topic is left."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    path = f"/replicas/{ID}/members/b"
+    member, _ = zk_client.get(path)
+    zk_client.set(path, member.replace(b", 103]", b"]"))
+    eventually(lambda: b"103" not in zk_client.get(path)[0])
+    with pytest.raises(KafkaError, match=r"replica b:\w+ runs an older release, .*; nothing of it is left"):
+        create_topic(zk_client, TOPIC, partitions=3)
+    assert BrokerRegistry(zk_client).topics() == []
+    assert not list(replicas["a"].log_dir.glob(f"{TOPIC}-*"))
+    zk_client.set(path, member)
+    eventually(lambda: _creates(zk_client), what="the topic is created")
+
+
+def _creates(client: ZkClient) -> bool:
+    try:
+        create_topic(client, TOPIC, partitions=3)
+    except KafkaError:
+        return False
+    return True
+
+
+def _exact_counts(broker: LocalBroker) -> object:
+    return json.loads((broker.log_dir / EXACT_FILE_NAME).read_text())
 
 
 def test_a_topic_is_deleted_at_all_replicas(new_replicas: NewReplicas, zk_client: ZkClient) -> None:

@@ -34,13 +34,40 @@ def test_topics_are_created_listed_and_described(cluster: LocalCluster, zookeepe
     assert described[0]["address"] == f"127.0.0.1:{cluster.brokers[0].port}"
 
 
-def test_a_number_of_partitions_is_checked_first(zookeeper: tuple[str, str]) -> None:
-    """No request tells a broker how many partitions to make: another number than its own is refused."""
-    done = run("topics", "create", "counted", "--partitions", 7, *zookeeper)
-    assert done.returncode == 1
-    assert "topic.partition.count.map=counted:7" in done.stderr
-    assert "counted" not in {row["topic"] for row in rows("topics", "list", *zookeeper)}
-    assert len(rows("topics", "create", "counted", "--partitions", PARTITIONS, *zookeeper)) == 2
+@pytest.mark.parametrize("partitions", [1, 3, 4, 7])
+def test_a_topic_has_the_number_of_partitions_that_is_asked_for(zookeeper: tuple[str, str], partitions: int) -> None:
+    """In all, or on each of the brokers; one that exists is left as it is."""
+    topic = f"counted-{partitions}"
+    made = rows("topics", "create", topic, "--partitions", partitions, *zookeeper)
+    assert {"topic": topic, "brokers": len(made), "partitions": partitions} in rows("topics", "list", *zookeeper)
+    again = run("topics", "create", topic, "--partitions", partitions + 1, *zookeeper)
+    assert (again.returncode, f"topic {topic} exists, with {partitions} partitions" in again.stderr) == (1, True)
+    each = f"each-{partitions}"
+    for brokers in ((0,), (0, 1)):
+        where = ("--brokers", ",".join(map(str, brokers)))
+        output("topics", "create", each, "--per-broker", partitions, *where, *zookeeper)
+        described = rows("topics", "describe", each, *zookeeper)
+        assert [row["partition"] for row in described] == [f"{b}-{p}" for b in brokers for p in range(partitions)]
+    other = run("topics", "create", each, "--per-broker", partitions + 1, *zookeeper)
+    assert f"broker 0 has {partitions} partitions of topic {each}, not {partitions + 1}" in other.stderr
+
+
+def test_brokers_of_07_make_the_number_of_their_settings_only(two_brokers: LocalCluster) -> None:
+    """It is found out before anything is changed, and said. If it is their share, or others can do it, it is done."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    for number in (0, 1):
+        take_no_requests(two_brokers, number)
+        refused = run("topics", "create", "counted", "--brokers", "0,1", "--partitions", 4, *where)
+        assert refused.returncode == 1
+        assert "broker 0 can only make 1 partitions of topic counted" in refused.stderr
+        assert "counted" not in {row["topic"] for row in rows("topics", *where)}
+        if number == 0:
+            [made] = rows("topics", "create", "others", "--partitions", 4, *where)
+            assert (made["broker"], made["partitions"]) == (1, 4)
+    assert "nothing was created" in run("topics", "create", "counted", "--partitions", 4, *where).stderr
+    assert "nothing was created" in run("topics", "create", "counted", "--per-broker", 2, *where).stderr
+    assert len(rows("topics", "create", "counted", "--partitions", 2, *where)) == 2
+    assert len(rows("topics", "create", "each", "--per-broker", 1, *where)) == 2
 
 
 @pytest.fixture
@@ -159,6 +186,23 @@ def test_brokers_that_join_topics_do_not_join_one_that_is_deleted(tmp_path: Path
             eventually(lambda: rows("topics", *where)[0]["brokers"] == 2, what="both brokers have the topic")
             assert len(rows("topics", "delete", "views", "--yes", *where)) == 2
             assert rows("topics", *where) == []
+
+
+def test_brokers_that_join_topics_leave_one_with_an_exact_number(tmp_path: Path) -> None:
+    """Also one that is new, or restarted; they join it once it was deleted and made anew without a number."""
+    properties = {"join.topics": "true", "zk.sessiontimeout.ms": 2000, "num.partitions": 2}
+    with LocalCluster(2, directory=tmp_path, properties=properties) as cluster:
+        where = ("--zookeeper", cluster.zk_connect)
+        output("topics", "create", "exact", "--partitions", 1, *where)
+        cluster.add_broker()
+        cluster.brokers[0].stop()
+        cluster.brokers[0].start()
+        output("topics", "create", "joined", "--brokers", 0, *where)
+        eventually(lambda: rows("topics", *where)[1]["brokers"] == 3, what="all brokers have the other topic")
+        assert rows("topics", *where)[0] == {"topic": "exact", "brokers": 1, "partitions": 1}
+        rows("topics", "delete", "exact", "--yes", *where)
+        output("topics", "create", "exact", "--brokers", 0, *where)
+        eventually(lambda: rows("topics", *where)[0]["partitions"] == 6, what="all brokers have it")
 
 
 def test_brokers_of_07_are_left_as_they_are(two_brokers: LocalCluster) -> None:

@@ -53,14 +53,19 @@ class Admin(Closing):
         return {topic: TopicPartition.all_of(topic, registry.partitions_of(topic)) for topic in registry.topics()}
 
     def create_topic(
-        self, topic: str, broker_ids: Collection[int] | None = None, *, partitions: int | None = None
+        self,
+        topic: str,
+        broker_ids: Collection[int] | None = None,
+        *,
+        partitions: int | None = None,
+        per_broker: int | None = None,
     ) -> list[CreatedTopic]:
         """Create a topic on `broker_ids`, by default on all live brokers, and wait until it is registered.
 
-        How many partitions it gets is a setting of each broker; with `partitions` nothing is made unless all would make
-        that many.
+        It has `partitions` partitions in all, spread evenly, or `per_broker` on each broker; without either, as many on
+        each broker as its settings say. Raises KafkaError when the brokers cannot make that number; none of it is left.
         """
-        return create_topic(self._client, topic, broker_ids, partitions=partitions)
+        return create_topic(self._client, topic, broker_ids, partitions=partitions, per_broker=per_broker)
 
     def describe_topic(self, topic: str) -> list[PartitionEnds]:
         """Return the partitions of a topic, each with its broker, first offset and flushed end."""

@@ -98,6 +98,12 @@ def count_partitions(consumer: SimpleConsumer, topic: str) -> int:
     return there + 1
 
 
+def count_on(broker: Broker, topic: str) -> int:
+    """Find the same of a broker that is not connected."""
+    with asking(broker) as consumer:
+        return count_partitions(consumer, topic)
+
+
 def _has_partition(consumer: SimpleConsumer, topic: str, partition: int) -> bool:
     try:
         check_partition(consumer, topic, partition)

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.admin.request_waiting import POLL_S, REQUEST_TIMEOUT_S, await_requests
 from kafka2011.admin.topics import describe_topic, living_partitions
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
@@ -16,7 +17,8 @@ from zk.consumers import ConsumerRegistry
 from zk.gateways import GatewayRegistry
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
-from zk.requests import RequestRegistry, TopicRequest
+from zk.partition_counts import PartitionCountRegistry
+from zk.requests import DELETE, RequestKind, RequestRegistry, TopicRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,11 +26,8 @@ if TYPE_CHECKING:
     from zk.client import ZkClient
     from zk.cluster import Broker
 
-REQUEST_TIMEOUT_S = 60.0
-"""How long a living broker may take; to remove a terabyte takes some minutes, which it goes on with."""
 RELEASE_TIMEOUT_S = 15.0
 """How long members of groups may take to give partitions up that are gone."""
-_POLL_S = 0.05
 
 _OF_07 = "left as it is: it takes no requests (Kafka 0.7)"
 
@@ -82,8 +81,8 @@ def grow_topic(
     outcomes: dict[int, str | None] = {}
     if not dry_run:
         for number in asked:
-            requests.place(number, topic, TopicRequest(partitions))
-        outcomes = _await(requests, topic, asked, timeout_s)
+            requests.place(number, topic, TopicRequest(RequestKind.GROW, partitions))
+        outcomes = await_requests(requests, topic, asked, timeout_s)
     now = registry.partitions_of(topic)
     changes = []
     for number, broker in living.items():
@@ -127,8 +126,8 @@ def delete_topic(
     outcomes: dict[int, str | None] = {}
     if not dry_run:
         for number in (*asked, *away):
-            requests.place(number, topic, TopicRequest(None))
-        outcomes = _await(requests, topic, asked, timeout_s)
+            requests.place(number, topic, DELETE)
+        outcomes = await_requests(requests, topic, asked, timeout_s)
     changes = []
     for number, (partitions, size_bytes) in held.items():
         if number not in takers:
@@ -147,6 +146,7 @@ def delete_topic(
             _forget_offsets(client, group, topic, gone)
     again = []
     GatewayRegistry(client).forget(topic)
+    PartitionCountRegistry(client).forget_topic(topic)
     if not registry.forget_topic(topic):
         again = sorted(registry.partitions_of(topic).keys() & gone)
     return TopicDeletion(changes, readers, readers if offsets else [], again)
@@ -163,31 +163,6 @@ def _held(client: ZkClient, topic: str) -> dict[int, tuple[int, int | None]]:
     }
 
 
-def _await(
-    requests: RequestRegistry, topic: str, broker_ids: Collection[int], timeout_s: float
-) -> dict[int, str | None]:
-    """Wait for brokers to do what they were asked for; None for each that has, else why it has not."""
-    outcomes: dict[int, str | None] = {}
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        is_late = time.monotonic() > deadline_s
-        for number in broker_ids:
-            if number in outcomes:
-                continue
-            placed = requests.placed(number).get(topic)
-            if placed is None:
-                outcomes[number] = None
-            elif placed.refusal is not None or is_late:
-                # Taken back: what is asked for now is not to happen at some later time, when nobody expects it.
-                requests.done(number, topic, placed.version)
-                outcomes[number] = placed.refusal or (
-                    f"has not said within {timeout_s:g} s that it is done, see its log; the request is withdrawn"
-                )
-        if len(outcomes) == len(broker_ids):
-            return outcomes
-        time.sleep(_POLL_S)
-
-
 def _forget_offsets(client: ZkClient, group: str, topic: str, broker_ids: Collection[int]) -> None:
     """Remove a group's offsets, once its members have given up what is gone: they commit when they do."""
     owners = OwnerRegistry(client)
@@ -198,6 +173,6 @@ def _forget_offsets(client: ZkClient, group: str, topic: str, broker_ids: Collec
                 f"group {group} still owns {owned[0]} after {RELEASE_TIMEOUT_S:g} s: the topic is deleted, but this"
                 " group's offsets are not; stop it, and repeat the command"
             )
-        time.sleep(_POLL_S)
+        time.sleep(POLL_S)
     stored = OffsetRegistry(client)
     stored.forget(group, [where for where in stored.offsets(group, topic) if where.broker_id in broker_ids])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.admin.partitions import asking, count_partitions
+from kafka2011.admin.exact_creation import ExactCreation, await_registration
+from kafka2011.admin.partitions import count_on
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import warn_of_brokers, with_log_offsets
 from kafka2011.errors import KafkaError
@@ -16,16 +16,13 @@ from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from kafka2011.admin.snapshot.cluster_snapshot import PartitionEnds
     from zk.client import ZkClient
     from zk.cluster import Broker
 
 logger = logging.getLogger(__name__)
-
-REGISTER_TIMEOUT_S = 10.0
-_POLL_S = 0.05
 
 
 class CreatedTopic(NamedTuple):
@@ -36,27 +33,46 @@ class CreatedTopic(NamedTuple):
 
 
 def create_topic(
-    client: ZkClient, topic: str, broker_ids: Collection[int] | None = None, *, partitions: int | None = None
+    client: ZkClient,
+    topic: str,
+    broker_ids: Collection[int] | None = None,
+    *,
+    partitions: int | None = None,
+    per_broker: int | None = None,
+    dry_run: bool = False,
 ) -> list[CreatedTopic]:
     """Make a topic on brokers, all live ones by default, and wait until it is registered.
 
-    Sends each an empty set, which creates and registers a topic on brokers of 0.7 too. How many partitions it gets is
-    a setting of each broker; with `partitions` nothing is made unless all would make that many. Raises KafkaError,
-    naming the brokers that are not registered, would make another number, or do not register the topic in time.
+    It has `partitions` partitions in all, spread evenly, or `per_broker` on each broker, or else on each broker as many
+    as its settings say. An exact number is made by all or by none: brokers of 0.7 take part if their settings make
+    their share. Raises KafkaError, naming the brokers that are not registered, would make another number, or do not
+    register the topic in time; PartitionCountError and TopicExistsError, with nothing changed. With `dry_run` nothing
+    is changed, and the result says what would be.
     """
     validate_topic(topic)
+    if partitions is not None and per_broker is not None:
+        raise ValueError("partitions in all, or per_broker, not both")
     registry = BrokerRegistry(client)
     live = registry.brokers()
     missing = [str(number) for number in broker_ids or () if number not in live]
     if missing or not live:
         raise KafkaError(f"broker {', '.join(missing) or 'of any number'} is not registered in ZooKeeper")
     chosen = [live[number] for number in sorted(set(broker_ids))] if broker_ids else list(live.values())
-    if partitions is not None:
-        _check_partitions(topic, chosen, partitions)
+    if partitions is not None or per_broker is not None:
+        creation = ExactCreation(client, topic, {broker.id: broker for broker in chosen})
+        if partitions is not None:
+            plan = creation.plan(partitions, on_all=bool(broker_ids))
+        else:
+            plan = creation.plan_each(per_broker or 0)
+        if not dry_run:
+            creation.create(plan)
+        return [CreatedTopic(live[number], count) for number, count in plan.counts.items()]
+    if dry_run:
+        return [CreatedTopic(broker, count_on(broker, topic)) for broker in chosen]
     for broker in chosen:
         with SyncProducer(broker.host, broker.port, security=broker.security) as producer:
             producer.send(topic, [])
-    registered = _await_registration(registry, topic, chosen)
+    registered = await_registration(registry, topic, [broker.id for broker in chosen])
     return [CreatedTopic(broker, registered[broker.id]) for broker in chosen]
 
 
@@ -93,29 +109,3 @@ def living_partitions(client: ZkClient, topic: str) -> dict[TopicPartition, Brok
     if missing:
         raise KafkaError(f"topic {topic} is registered by broker {missing[0]}, which is not registered itself")
     return {where: brokers[where.broker_id] for where in sorted(partitions)}
-
-
-def _check_partitions(topic: str, brokers: Sequence[Broker], wanted: int) -> None:
-    """Raise KafkaError unless every broker has, or would make, that many partitions."""
-    for broker in brokers:
-        with asking(broker) as consumer:
-            count = count_partitions(consumer, topic)
-        if count != wanted:
-            raise KafkaError(
-                f"broker {broker.id} has, or would make, {count} partitions of topic {topic}, not {wanted}: start it"
-                f" with topic.partition.count.map={topic}:{wanted} or num.partitions={wanted}; nothing was created"
-            )
-
-
-def _await_registration(registry: BrokerRegistry, topic: str, brokers: Sequence[Broker]) -> dict[int, int]:
-    deadline_s = time.monotonic() + REGISTER_TIMEOUT_S
-    while True:
-        partitions = registry.partitions_of(topic)
-        missing = [str(broker.id) for broker in brokers if broker.id not in partitions]
-        if not missing:
-            return partitions
-        if time.monotonic() > deadline_s:
-            raise KafkaError(
-                f"topic {topic} was not registered by broker {', '.join(missing)} within {REGISTER_TIMEOUT_S:g} s"
-            )
-        time.sleep(_POLL_S)

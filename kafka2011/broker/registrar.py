@@ -16,6 +16,7 @@ from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
 from zk.errors import NodeHeld, ZkError, ZkUnavailable
+from zk.partition_counts import PartitionCountRegistry
 from zk.requests import RequestRegistry
 from zk.sessions import SessionEvents
 
@@ -53,10 +54,11 @@ class LeaderSession(NamedTuple):
 class BrokerRegistrar:
     """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
 
-    `topics` returns each topic with its number of partitions. `on_failure` is called when the registration is lost for
-    good: another process holds our id. `join_topic`, if given, is called for every topic that others register and we
-    do not have; it makes the topic here. `carry_out`, if given, does what operators ask for, or says why not by a
-    KafkaError. A replica that leads has a session already, `led`.
+    `topics` returns each topic with its number of partitions, and `exact_counts` those that were created with an exact
+    number. `on_failure` is called when the registration is lost for good: another process holds our id. `join_topic`,
+    if given, is called for every topic that others register and we do not have, but for those with an exact number; it
+    makes the topic here. `carry_out`, if given, does what operators ask for, or says why not by a KafkaError. A replica
+    that leads has a session already, `led`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class BrokerRegistrar:
         *,
         on_failure: Callable[[BaseException], None],
         join_topic: Callable[[str], object] | None = None,
+        exact_counts: Callable[[], Mapping[str, int]] = dict,
         carry_out: Callable[[str, PlacedRequest], object] | None = None,
         tls: TlsListener | None = None,
         led: LeaderSession | None = None,
@@ -74,6 +77,7 @@ class BrokerRegistrar:
         self._tls = tls
         self._led = led
         self._join_topic = join_topic
+        self._exact_counts = exact_counts
         self._carry_out = carry_out
         self._not_joined: set[str] = set()
         self._zk_connect = session.zk_connect
@@ -110,6 +114,7 @@ class BrokerRegistrar:
             self._client = self._led.client
             self._registry = BrokerRegistry(self._client, as_registered=True, session_id=self._led.session_id)
         self._requests = RequestRegistry(self._client)
+        self._counts = PartitionCountRegistry(self._client)
         self._events = SessionEvents(self._client)
         self._events.wake(self._session_changed)
         deadline_s = SYSTEM_CLOCK.monotonic_s() + self._connection_timeout_ms / 1000
@@ -229,7 +234,8 @@ class BrokerRegistrar:
             self._session_id = session_id
             self.sessions += 1
             if self._carry_out is not None:
-                self._requests.announce(self._broker.id)
+                self._requests.announce(self._broker)
+                self._counts.keep_only(self._broker.id, self._exact_counts())
         if self._carry_out_requests():
             self._is_complete = False
         self._join_topics()
@@ -242,9 +248,15 @@ class BrokerRegistrar:
         self._is_complete = False
         missing = iter([topic for topic in wanted.items() if topic not in self._registered.items()])
         while together := dict(islice(missing, TOPICS_AT_ONCE)):
-            self._registry.register_topics(self._broker.id, together, self._wait_ms)
-            self._registered.update(together)
+            self._register_together(together)
         self._is_complete = True
+
+    def _register_together(self, topics: Mapping[str, int]) -> None:
+        """Register topics, after their exact numbers: whoever sees such a topic must see that it keeps its number."""
+        exact = self._exact_counts()
+        self._counts.note(self._broker.id, {topic: exact[topic] for topic in topics if topic in exact})
+        self._registry.register_topics(self._broker.id, topics, self._wait_ms)
+        self._registered.update(topics)
 
     def _carry_out_requests(self) -> bool:
         """Do what operators ask for, and say whether there was anything.
@@ -260,8 +272,7 @@ class BrokerRegistrar:
                 continue
             is_any = True
             logger.info("broker %d is requested to %s", own, placed.request.of(topic))
-            partitions = placed.request.partitions
-            if partitions is None:
+            if placed.request.deletes:
                 self._registry.unregister_topic(own, topic)
                 self._registered.pop(topic, None)
                 self._not_joined.add(topic)  # others may have it for a moment longer
@@ -273,9 +284,15 @@ class BrokerRegistrar:
                 logger.warning("broker %d cannot %s: %s", own, placed.request.of(topic), error)
                 self._requests.refuse(own, topic, placed.version, str(error))
                 continue
-            if topic in self._registered and (partitions := self._topics().get(topic)) is not None:
+            partitions = self._topics().get(topic)
+            if partitions is None:
+                self._counts.forget(own, topic)
+            elif topic in self._registered:
+                self._counts.note(own, {topic: partitions} if topic in self._exact_counts() else {})
                 self._registry.change_topic(own, topic, partitions)
                 self._registered[topic] = partitions
+            else:  # so that whoever finds the request gone finds the topic
+                self._register_together({topic: partitions})
             self._requests.done(own, topic, placed.version)
         return is_any
 
@@ -309,8 +326,9 @@ class BrokerRegistrar:
         there = self._registry.topics(self._watch)
         self._not_joined.intersection_update(there)
         known = {*self._topics(), *self._not_joined}
-        for topic in there:
-            if topic in known:
+        exact = self._counts.counts_of_many(topic for topic in there if topic not in known)
+        for topic, counts in exact.items():
+            if counts:
                 continue
             try:
                 self._join_topic(topic)

@@ -6,11 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka2011.broker.registrar import BrokerRegistrar
+from kafka2011.errors import KafkaError
 from kafka2011.log.log import LogFailedError
+from kafka2011.log.segment import os_error_text
 from kafka2011.replica.segments import SPOKEN
 from zk.cluster import Broker, TlsListener
 from zk.connecting import SessionSettings
 from zk.replicas import Member
+from zk.requests import RequestKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +110,7 @@ class BrokerRegistration:
             self._logs.topics,
             on_failure=on_failure,
             join_topic=self._join_topic if config.join_topics else None,
+            exact_counts=lambda: self._logs.counts.exact,
             carry_out=self.carry_out,
             tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
             led=led,
@@ -131,19 +135,38 @@ class BrokerRegistration:
             self._fail(error)
 
     def carry_out(self, topic: str, placed: PlacedRequest) -> None:
-        """Grow or delete a topic, as an operator requests. Raises KafkaError, and ZkError to be asked again."""
+        """Create, grow or delete a topic, as an operator requests. Raises KafkaError, and ZkError to be asked again."""
         request = placed.request
         assert request is not None, "it was refused"
         try:
-            if request.partitions is None and self.replication is not None:
-                self.replication.delete(topic, placed.name)
-            elif request.partitions is None:
-                self._logs.delete_topic(topic)
+            if request.deletes:
+                if request.kind is RequestKind.DELETE or self._may_undo_creation(topic):
+                    self._delete(topic, placed)
+                return
+            if request.kind is RequestKind.CREATE:
+                if self.replication is not None:
+                    self.replication.check_exact()
+                self._logs.create_topic(topic, request.partitions)
             else:
                 self._logs.room.check(topic, request.partitions, self._logs.topics())
                 self._logs.grow_topic(topic, request.partitions)
-                if self.replication is not None:
-                    self.replication.spread(topic, request.partitions)
+            if self.replication is not None:
+                self.replication.spread(topic, request.partitions)
         except LogFailedError as error:
             self._fail(error)
             raise
+        except OSError as error:
+            raise KafkaError(os_error_text("cannot list", self._logs.log_dir, error)) from error
+
+    def _may_undo_creation(self, topic: str) -> bool:
+        """Say whether the topic was created with an exact number. Raises KafkaError if it has, or had, messages."""
+        is_exact = topic in self._logs.counts.exact
+        if is_exact and any(log.appended_end_offset > 0 for log in self._logs.logs() if log.topic == topic):
+            raise KafkaError(f"topic {topic} has messages by now")
+        return is_exact
+
+    def _delete(self, topic: str, placed: PlacedRequest) -> None:
+        if self.replication is None:
+            self._logs.delete_topic(topic)
+        else:
+            self.replication.delete(topic, placed.name)

@@ -79,7 +79,10 @@ def _read_ids(text: str) -> list[int]:
 
 @command.command(
     "create",
-    epilog=examples("kafka2011 topics create views", "kafka2011 topics create views --brokers 0,2 --partitions 4"),
+    epilog=examples(
+        "kafka2011 topics create views --partitions 4",
+        "kafka2011 topics create views --brokers 0,2 --per-broker 4",
+    ),
 )
 @click.argument("topic")
 @zookeeper_option
@@ -87,21 +90,29 @@ def _read_ids(text: str) -> list[int]:
     "--brokers", "ids", type=_read_ids, metavar="ID,ID", help="Where to create it.  [default: on all live brokers]"
 )
 @click.option(
-    "--partitions",
-    type=click.IntRange(1),
-    help="Create nothing and fail unless every broker's settings give this number.",
+    "--partitions", type=click.IntRange(1), help="The number of partitions in all, spread evenly over the brokers."
 )
+@click.option("--per-broker", type=click.IntRange(1), help="The number of partitions on each broker.")
 @json_option
-def create(topic: str, zk_connect: str, ids: list[int] | None, partitions: int | None, as_json: bool) -> None:
-    """Create a topic on brokers, or extend it to more of them.
+def create(
+    topic: str,
+    zk_connect: str,
+    ids: list[int] | None,
+    partitions: int | None,
+    per_broker: int | None,
+    as_json: bool,
+) -> None:
+    """Create a topic on brokers, or extend it to more of them, and wait until it is registered.
 
-    It sends each broker an empty set, which creates the topic there, also on 0.7 brokers, and waits until it is
-    registered. The number of partitions is a setting of the broker (topic.partition.count.map=views:4 or
-    num.partitions=4); no request can set it.
+    With --partitions or --per-broker it has exactly this number, or the command fails and leaves nothing behind. Kafka
+    0.7 makes only the number of its settings (topic.partition.count.map=views:4 or num.partitions=4); such brokers take
+    part if it is their share. Without either option, each broker makes the number of its settings.
     """
     validate_topic(topic)  # before anything is asked
+    if partitions is not None and per_broker is not None:
+        raise click.UsageError("--partitions is the number in all, --per-broker that on each broker: give one of them")
     with open_session(zk_connect) as client:
-        created = create_topic(client, topic, ids, partitions=partitions)
+        created = create_topic(client, topic, ids, partitions=partitions, per_broker=per_broker)
     rows = [(topic, broker.id, broker.address, count) for broker, count in created]
     show_table(("topic", "broker", "address", "partitions"), rows, as_json=as_json)
 

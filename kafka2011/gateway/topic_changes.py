@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gevent.lock import RLock
 from gevent.threadpool import ThreadPool
 
+from kafka2011.admin.exact_creation import MOST_PARTITIONS, PartitionCountError, TopicExistsError
 from kafka2011.admin.topic_changes import delete_topic, grow_topic
 from kafka2011.admin.topics import create_topic
 from kafka2011.errors import KafkaError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 249
 """The most characters of a new topic's name, as in Kafka. Longer names leave too few for the number of a partition."""
-MOST_PARTITIONS = 10_000
 DONE = (ErrorCode.NONE, "")
 
 
@@ -44,29 +44,10 @@ class TopicChanges:
 
         With `only_check`, only say what would prevent that.
         """
-        brokers = sorted(self._catalogue.brokers)
         error, text = self._why_not_new(topic)
         if error:
             return error, text
-        counts = dict.fromkeys(brokers) if partitions is None else shares(partitions, brokers)
-        if counts is None:
-            text = f"{len(brokers)} brokers make a multiple of {len(brokers)} partitions, or fewer, not {partitions}"
-            return ErrorCode.INVALID_PARTITIONS, text
-        if only_check:
-            return DONE
-
-        def work(client: ZkClient) -> None:
-            create_topic(client, topic, list(counts))
-            most = max((count or 0) for count in counts.values())
-            if most > 1:
-                grow_topic(client, topic, most)
-
-        outcome = self._do(work)
-        known = self._catalogue.lists.get(topic)
-        made = 0 if known is None else len(known.partitions)
-        if outcome == DONE and partitions not in {None, made}:
-            return ErrorCode.INVALID_PARTITIONS, f"the brokers' settings give topic {topic} {made} partitions"
-        return outcome
+        return self._do(lambda client: create_topic(client, topic, partitions=partitions, dry_run=only_check))
 
     def _why_not_new(self, topic: str) -> Outcome:
         if topic in self._catalogue.lists:
@@ -105,10 +86,16 @@ class TopicChanges:
     def _do(self, work: Callable[[ZkClient], object]) -> Outcome:
         with self._one:
             try:
-                self._threads.apply(self._in_thread, (work,))
-                self._catalogue.read()
+                try:
+                    self._threads.apply(self._in_thread, (work,))
+                finally:
+                    self._catalogue.read()
             except ZkError as error:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
+            except TopicExistsError as error:
+                return ErrorCode.TOPIC_ALREADY_EXISTS, str(error)
+            except PartitionCountError as error:
+                return ErrorCode.INVALID_PARTITIONS, str(error)
             except KafkaError as error:
                 return ErrorCode.INVALID_REQUEST, str(error)
         return DONE

@@ -37,7 +37,6 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from kafka2011.disk import Disk
     from kafka2011.log.label import Label
@@ -96,7 +95,7 @@ class LogManager:
         self.retention_clock = RetentionClock(log_dir, clock, disk, is_compared=is_clock_compared, boot=boot_id())
         self.scrubbed = ScrubRecord()
         self._directory = LogDirectory(log_dir, disk, label, is_others)
-        self._counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
+        self.counts = PartitionCounts(log_dir, settings.num_partitions, settings.partitions_by_topic, disk)
         self._deleted = DeletedPartitions(log_dir, disk, clock)
         self._settings = settings
         self._clock = clock
@@ -135,7 +134,7 @@ class LogManager:
 
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
-            self._counts.load()
+            self.counts.load()
             self._deleted.load()
             self.retention_clock.open()
             self._directory.end_deletions()
@@ -155,8 +154,7 @@ class LogManager:
             report = TotalProgress(directories, progress).add if progress else None
         recovering = RecoverySettings(is_synced, report) if recover else None
         for directory, (topic, partition) in directories.items():
-            refusal = self._refusal(topic, partition)
-            if refusal is None:
+            if (refusal := self._refusal(topic, partition)) is None:
                 log = self._open_log(directory, topic, partition, recovering)
                 self._logs[topic, partition] = log
                 self._topics.add(topic)
@@ -164,9 +162,8 @@ class LogManager:
             else:
                 logger.warning("%s is not served: %s", directory, refusal)
                 # Recovered all the same: settings may serve it again after a clean stop, which recovers nothing.
-                recovery = None
-                if recover:
-                    recovery = recover_last_segment(directory, self._disk, report, is_synced=is_synced)
+                checked = (directory, self._disk, report)
+                recovery = recover_last_segment(*checked, is_synced=is_synced) if recover else None
             if recovery is not None:
                 self.recoveries.append(recovery)
 
@@ -198,7 +195,7 @@ class LogManager:
 
     def num_partitions(self, topic: str) -> int:
         """Return how many partitions this broker has, or would have, for the topic."""
-        return self._counts.of(topic)
+        return self.counts.of(topic)
 
     def choose_partition(self, topic: str) -> int:
         """Return a random partition of the topic."""
@@ -284,7 +281,7 @@ class LogManager:
         with self._creation_lock:
             self._check_open()
             try:
-                self._counts.grow(topic, partitions)
+                self.counts.grow(topic, partitions)
                 for directory, number in self._directory.logs_of(topic):
                     if (topic, number) not in self._logs and number < self.num_partitions(topic):
                         # Recovered before, if need was: see _open_logs.
@@ -294,6 +291,21 @@ class LogManager:
                 self._is_tainted = True
                 raise LogFailedError(os_error_text(f"cannot grow topic {topic} in", self.log_dir, error)) from error
         logger.info("topic %s has %d partitions now", topic, self.num_partitions(topic))
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic with exactly this number of partitions, each with an empty log. It may be repeated.
+
+        Raises InvalidTopicError, TooManyLogsError, LogFailedError, and KafkaError for a topic that has other logs.
+        """
+        validate_topic(topic, partitions - 1, self._settings.max_topic_name_length)
+        with self._creation_lock:
+            self._check_open()
+            if self.counts.exact.get(topic) != partitions and self._directory.logs_of(topic):
+                raise KafkaError(f"log.dir {self.log_dir} has logs of topic {topic} already")
+            self.room.check(topic, partitions, self.topics())
+            self.counts.set_exact(topic, partitions)
+        for partition in range(partitions):
+            self.get_or_create(topic, partition, is_copy=True)
 
     def delete_topic(self, topic: str) -> None:
         """Delete all logs of a topic, and what it has grown; whoever writes to it next makes it anew, at offset 0.
@@ -311,7 +323,7 @@ class LogManager:
                 self._topics.discard(topic)
                 self._deleted.add(topic, self.num_partitions(topic))
                 doomed = self._directory.rename_deleted(directories)
-                self._counts.forget(topic)
+                self.counts.forget(topic)
             except (OSError, LogError) as error:
                 self._is_tainted = True
                 if isinstance(error, LogError):  # of a log that could not be closed
@@ -402,7 +414,5 @@ class LogManager:
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -7,8 +7,9 @@
       given    topic, partition int32, start int64, end int64, readable int64, equal int16, segment int64,
                modified ms int64, set size int32, set
 
-Texts and digests are an int16 length and that many bytes. Who does not lead in that epoch closes the connection.
-Wrong bytes raise ProtocolError and nothing else.
+Texts and digests are an int16 length and that many bytes. Where the set is empty, `segment` is the exact number of
+partitions of the topic, 0 for a topic without one. Who does not lead in that epoch closes the connection. Wrong bytes
+raise ProtocolError and nothing else.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kafka2011.replica.exchange import Piece
 
 REPLICA_FETCH = 100
+EXACT_PARTITIONS = 103
+"""What a replica that keeps exact numbers of partitions has among the numbers in its member node; no request's type."""
 MOST_RANGES = 1024
 
 _TYPE = struct.Struct(">h")

@@ -54,6 +54,7 @@ class Given(NamedTuple):
     `start` and `end` are those of its log, and `readable` is the end of what may be read. `equal` counts the leading
     ranges that are the same. `data` stands at the offset that was asked for, in the segment that starts at `segment`,
     which the leader wrote to last at `modified_ms`, by its wall clock: retention and offsets by time go by that.
+    Without data, `segment` is the exact number of partitions of the topic, 0 if it has none.
     """
 
     start: int

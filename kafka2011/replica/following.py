@@ -27,7 +27,8 @@ class Following:
     """Follows a leader with these logs, which all are compared first.
 
     `readable` is up to where this disk has what clients may have read. `new_log` makes the log of a partition that the
-    leader has and this replica has not. `asks_before_cuts` is as of FollowedLog.
+    leader has and this replica has not. `note_exact` notes a topic's exact number of partitions, where the leader tells
+    those. `asks_before_cuts` is as of FollowedLog.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Following:
         logs: Mapping[TopicPartition, CopiedLog],
         readable: Mapping[TopicPartition, int],
         new_log: Callable[[TopicPartition], CopiedLog],
+        note_exact: Callable[[str, int], object] | None = None,
         range_bytes: int = RANGE_BYTES,
         look_back_bytes: int = LOOK_BACK_BYTES,
         asks_before_cuts: bool = False,
@@ -45,6 +47,7 @@ class Following:
         self.me = me
         self.role = role
         self._new_log = new_log
+        self._note_exact = note_exact
         self._range_bytes = range_bytes
         self._fetches = 0
         look_back_bytes = min(look_back_bytes, MOST_LOOK_BACK_BYTES // max(1, len(logs)))
@@ -79,6 +82,8 @@ class Following:
         errors: list[KafkaError] = []
         for where, given in data.given.items():
             try:
+                if self._note_exact is not None and given.segment and not given.data_bytes:
+                    self._note_exact(where.topic, given.segment)  # before its logs
                 self._take(where, given)
             except LogClosedError:
                 raise

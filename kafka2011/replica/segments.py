@@ -21,7 +21,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.errors import ProtocolError
-from kafka2011.replica.codec import REPLICA_FETCH, FieldReader, encode_text
+from kafka2011.replica.codec import EXACT_PARTITIONS, REPLICA_FETCH, FieldReader, encode_text
 from kafka2011.replica.state import Replica
 from kafka2011.wire.protocol import encode_response_header
 from zk.cluster import TopicPartition
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafka2011.replica.exchange import Piece
 
 REPLICA_SEGMENT = 102
-SPOKEN = (REPLICA_FETCH, REPLICA_SEGMENT)
+SPOKEN = (REPLICA_FETCH, REPLICA_SEGMENT, EXACT_PARTITIONS)
 """What a replica of this release says in its member node that it answers."""
 MOST_BYTES = 8 * 1024 * 1024
 """Of a segment, in one answer."""

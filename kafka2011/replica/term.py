@@ -20,7 +20,7 @@ from kafka2011.replica.standing import Standing
 from kafka2011.replica.state import ReadableFloor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafka2011.replica.exchange import Ask, CopiedLog, ReplicaFetch
     from kafka2011.replica.state import Replica, ReplicaState, StateWrite
@@ -77,7 +77,8 @@ class _Follower:
 class Term:
     """A leader's time, which begins with the state that it has written, on that version.
 
-    `logs` are its partitions at takeover, and `readable` what it knows to have been readable of them.
+    `logs` are its partitions at takeover, and `readable` what it knows to have been readable of them. `exact_counts`
+    returns the topics that were created with an exact number of partitions, with that number.
     """
 
     def __init__(
@@ -90,12 +91,14 @@ class Term:
         logs: Mapping[TopicPartition, CopiedLog],
         readable: Mapping[TopicPartition, int],
         now_s: float,
+        exact_counts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self.me = me
         self.epoch = state.epoch
         self._floor_epoch = state.floor_epoch
         self.has_ended = False
         self._rules = rules
+        self._exact_counts = exact_counts
         self._in_sync = InSync(state, version)
         self._logs = dict(logs)
         self._at_takeover = self._appended()
@@ -240,15 +243,14 @@ class Term:
         log, readable = self._logs.get(where), self.readable(where)
         if log is None:
             return Given(0, 0, readable)
-        start, end = log.start_offset, log.appended_end_offset
-        if ask is None:
-            return Given(start, end, readable)
-        if ask.flushed is None:
-            return Given(start, end, readable, equal=count_equal(log, ask.compare))
-        if not start <= ask.offset < end or max_bytes <= 0:
-            return Given(start, end, readable)
-        segment, modified_ms, data = log.read(ask.offset, max_bytes)
-        return Given(start, end, readable, segment=segment, modified_ms=modified_ms, data=data)
+        start, end, exact = log.start_offset, log.appended_end_offset, self._exact_counts().get(where.topic, 0)
+        if ask is not None and ask.flushed is None:
+            return Given(start, end, readable, equal=count_equal(log, ask.compare), segment=exact)
+        if ask is not None and start <= ask.offset < end and max_bytes > 0:
+            given = Given(start, end, readable, 0, *log.read(ask.offset, max_bytes))
+            if given.data_bytes:
+                return given
+        return Given(start, end, readable, segment=exact)
 
     def standings(self, now_s: float) -> list[Standing]:
         """Return how far each follower is behind that was in sync in this epoch or has asked for something in it."""
@@ -264,6 +266,10 @@ class Term:
         )
 
     # The in-sync set
+
+    def in_sync(self) -> frozenset[Replica]:
+        """Return everyone who may be in in_sync."""
+        return self._in_sync.counted()
 
     @property
     def max_lag_s(self) -> float:

@@ -59,6 +59,9 @@ class Logs:
     def flush(self) -> None:
         self.log.flush()
 
+    def exact_counts(self) -> dict[str, int]:
+        return {}
+
     def log_at(self, _where: TopicPartition) -> None:
         return None
 

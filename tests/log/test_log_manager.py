@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.errors import LogClosedError, LogError, WrongPartitionError
+from kafka2011.errors import KafkaError, LogClosedError, LogError, WrongPartitionError
 from kafka2011.log import flush_together, log_manager, recovery
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.log_directory import CLEAN_SHUTDOWN_MARK
@@ -903,14 +903,58 @@ def test_a_topic_grows_for_good(make_manager: Callable[..., LogManager], log_dir
 
 
 @pytest.mark.parametrize("text", ["[]", '{"views": 0}', '{"views": true}', '{"views": "3"}', "{", ""])
+@pytest.mark.parametrize("name", [".kafka2011_partitions", ".kafka2011_exact_partitions"])
 def test_a_file_of_numbers_of_partitions_that_cannot_be_read(
-    make_manager: Callable[..., LogManager], log_dir: Path, text: str
+    make_manager: Callable[..., LogManager], log_dir: Path, name: str, text: str
 ) -> None:
     """The broker does not start: it would leave out partitions that hold messages."""
     log_dir.mkdir()
-    (log_dir / ".kafka2011_partitions").write_text(text)
-    with pytest.raises(LogError, match=r"\.kafka2011_partitions does not hold topics"):
+    (log_dir / name).write_text(text)
+    with pytest.raises(LogError, match=rf"\{name} does not hold topics"):
         make_manager().open()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 4, 7])
+def test_a_topic_is_created_with_an_exact_number(
+    make_manager: Callable[..., LogManager], log_dir: Path, partitions: int
+) -> None:
+    """The broker's settings, also those of later starts, change nothing of it; an older release hides none of its logs.
+
+    Growing works as for every topic, and a deletion leaves nothing of the number.
+    """
+    with make_manager(num_partitions=4) as manager:
+        manager.create_topic("views", partitions)
+        manager.create_topic("views", partitions)  # as after a crash
+        assert manager.topics() == {"views": partitions}
+        assert sorted(log.partition for log in manager.logs()) == list(range(partitions))
+        with pytest.raises(WrongPartitionError):
+            manager.get_or_create("views", partitions)
+        manager.create_topic("kept", 2)
+    with make_manager(partitions_by_topic={"views": 9}) as manager:
+        assert manager.topics() == {"kept": 2, "views": partitions}
+        manager.grow_topic("views", partitions)
+        assert manager.num_partitions("views") == partitions
+        manager.grow_topic("views", partitions + 1)
+    with make_manager(num_partitions=20) as manager:
+        assert manager.topics() == {"kept": 2, "views": partitions + 1}
+        manager.delete_topic("views")
+        assert manager.num_partitions("views") == 20
+    (log_dir / ".kafka2011_exact_partitions").unlink()
+    with make_manager() as manager:  # what an older release reads
+        assert manager.topics() == {"kept": 2}
+
+
+def test_a_topic_that_has_logs_is_not_created(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """Also one whose logs are not served, and one with another exact number."""
+    write_log(log_dir, "views-6")
+    with make_manager() as manager:
+        manager.get_or_create("clicks", 0)
+        manager.create_topic("others", 2)
+        for topic, partitions in (("views", 7), ("clicks", 1), ("others", 3)):
+            with pytest.raises(KafkaError, match=f"has logs of topic {topic} already"):
+                manager.create_topic(topic, partitions)
+        assert manager.topics() == {"clicks": 1, "others": 2}
+        assert manager.num_partitions("views") == 1
 
 
 def test_a_topic_is_deleted_whole(make_manager: Callable[..., LogManager], log_dir: Path) -> None:

@@ -90,6 +90,7 @@ class LeaderState:
             logs=dict(parts.logs.all()),
             readable=parts.knowledge.known.readable,
             now_s=now_s,
+            exact_counts=parts.logs.exact_counts,
         )
         term.note_members(_able(members), _sessions(members))
         session.lease.renew()

@@ -70,6 +70,14 @@ class ReplicaLogs:
             log = self._logs.get_or_create(where.topic, where.partition, is_copy=True)
         return self.of(log)
 
+    def exact_counts(self) -> Mapping[str, int]:
+        """Return the topics that were created with an exact number of partitions, with that number."""
+        return self._logs.counts.exact
+
+    def note_exact(self, topic: str, partitions: int) -> None:
+        """Give a topic exactly as many partitions as the leader has. Raises LogFailedError."""
+        self._logs.counts.set_exact(topic, partitions)
+
     def _is_clock_wrong(self) -> bool:
         return self._logs.retention_clock.is_known_wrong
 

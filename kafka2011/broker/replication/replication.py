@@ -35,6 +35,7 @@ from kafka2011.broker.replication.states import (
 from kafka2011.broker.replication.view import ReplicaView
 from kafka2011.errors import KafkaError
 from kafka2011.outages import Outages
+from kafka2011.replica.codec import EXACT_PARTITIONS
 from kafka2011.replica.in_sync import LeadLostError
 from kafka2011.replica.known_file import NotStoredNowError
 from kafka2011.replica.lineage import DRAW_BYTES
@@ -189,6 +190,21 @@ class Replication:
             if SYSTEM_CLOCK.monotonic_s() > deadline_s:
                 raise KafkaError(f"topic {topic} has {partitions} partitions at its leader, and not yet at all in sync")
             gevent.sleep(SPREAD_LOOK_S)
+
+    def check_exact(self) -> None:
+        """Raise KafkaError if a replica that lives cannot keep an exact number of partitions.
+
+        One that is in sync and does not live is waited for until it is out of sync. Raises ZkUnavailable when another
+        replica leads by now.
+        """
+        while (leading := self._state.leading) is not None and (view := self._view) is not None:
+            old = [each for each, member in view.members.items() if EXACT_PARTITIONS not in member.speaks]
+            if old:
+                raise KafkaError(f"replica {old[0]} runs an older release, which keeps no exact number of partitions")
+            if leading.term.in_sync() <= view.members.keys():
+                return
+            gevent.sleep(SPREAD_LOOK_S)
+        raise ZkUnavailable("another replica leads by now")
 
     def delete(self, topic: str, request: str) -> None:
         """Have all replicas delete a topic, each before it does anything in the next epoch.

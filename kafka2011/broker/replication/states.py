@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafka2011.broker.replication.follower import Follower
 from kafka2011.errors import KafkaError
+from kafka2011.replica.codec import EXACT_PARTITIONS
 from kafka2011.replica.following import Following
 from kafka2011.replica.segments import REPLICA_SEGMENT
 
@@ -150,6 +151,7 @@ class FollowerState:
             logs=dict(parts.logs.all()),
             readable=parts.knowledge.known.readable,
             new_log=parts.logs.make,
+            note_exact=parts.logs.note_exact if EXACT_PARTITIONS in leader.speaks else None,
             asks_before_cuts=REPLICA_SEGMENT in leader.speaks,
         )
         self._follower = Follower(
