@@ -49,6 +49,8 @@ class Claims:
         self._clock = clock
         self._lease: SessionLease | None = None
         self._claimed: dict[int, GatewayAddress] = {}
+        self._asked: set[int] = set()
+        """Brokers that this session may have claimed: also those where ZooKeeper's answer was lost."""
         self._status = status
         self._announced: str | None = None
         self._greenlet: gevent.Greenlet[..., None] | None = None
@@ -64,10 +66,10 @@ class Claims:
             self._greenlet.kill()
         if self._lease is not None:
             self._lease.end()
-        claimed, self._claimed = sorted(self._claimed), {}
+        self._claimed = {}
         try:
             self._catalogue.registry.retire(self.address.node_id)
-            for broker_id in claimed:
+            for broker_id in sorted(self._asked):
                 self._catalogue.registry.release(broker_id)
         except ZkError as error:
             logger.debug("claims on brokers end with the session: %s", error)
@@ -101,10 +103,11 @@ class Claims:
             if self._lease is None or self._lease.session_id != session_id:
                 self._lose_all()
                 self._lease = SessionLease(self._client, session_id)
+                self._announced = None
                 self._announce()
             self._lease.renew()
             share = self._share()
-            for broker_id in sorted(self._claimed.keys() - share):
+            for broker_id in sorted(self._asked - share):
                 self._give_up(broker_id)
             for broker_id in sorted(share - self._claimed.keys()):
                 self._claim(broker_id)
@@ -135,18 +138,21 @@ class Claims:
 
     def _give_up(self, broker_id: int) -> None:
         """Let another gateway serve a broker, once nothing more is sent to it from here."""
-        del self._claimed[broker_id]
-        self._on_lost(broker_id)
+        if self._claimed.pop(broker_id, None) is not None:
+            self._on_lost(broker_id)
         self._catalogue.registry.release(broker_id)
+        self._asked.discard(broker_id)
         logger.info("broker %d goes to another gateway", broker_id)
 
     def _claim(self, broker_id: int) -> None:
         registry, address = self._catalogue.registry, self.address
         node_id = registry.node_id(address.host, address.port, broker_id)
         served_at = address._replace(node_id=node_id, gateway_id=address.node_id)
+        self._asked.add(broker_id)
         try:
             registry.claim(broker_id, served_at)
         except NodeHeld as error:
+            self._asked.discard(broker_id)
             logger.debug("broker %d is served by another gateway: %s", broker_id, error)
         else:
             self._claimed[broker_id] = served_at
@@ -154,6 +160,7 @@ class Claims:
 
     def _lose_all(self) -> None:
         lost, self._claimed = self._claimed, {}
+        self._asked.clear()
         for broker_id in lost:
             logger.warning("the claim on broker %d went with its session", broker_id)
             self._on_lost(broker_id)

@@ -170,6 +170,49 @@ def test_what_was_claimed_in_a_session_that_is_over_is_lost(gateway: Gateway) ->
     await_that(lambda: gateway.holds)
 
 
+@pytest.mark.parametrize("call", ["create", "delete"])
+def test_a_claim_goes_to_another_gateway_also_if_an_answer_of_zookeeper_was_lost(gateway: Gateway, call: str) -> None:
+    """Else clients are sent to a gateway that serves nothing for as long as its session lives."""
+    path = paths.gateway_claim(0)
+    other = Gateway(1, gateway)
+    registry = other.catalogue.registry
+
+    def lose_answer(called: str, at: str) -> None:
+        if (called, at) == (call, path):
+            other.client.before = lambda _call, _path: None
+            if call == "create":
+                registry.claim(0, other.address)  # it is done, and the share is the first gateway's by then
+                gateway.claims.start()
+            raise kazoo_errors.ConnectionLoss
+
+    other.client.before = lose_answer
+    other.claims.start()
+    if call == "delete":
+        assert other.holds
+        gateway.claims.start()
+    await_that(lambda: gateway.holds)
+    assert not other.holds
+    other.claims.stop()
+
+
+def test_a_gateway_is_announced_in_each_session(gateway: Gateway) -> None:
+    """Others divide the brokers among those that they know of."""
+    path = paths.gateway_id(0)
+    gateway.claims.start()
+    assert path in gateway.client.tree
+    failed: list[str] = []
+
+    def fail_once(call: str, at: str) -> None:
+        if (call, at) == ("create", path) and not failed:
+            failed.append(at)
+            raise kazoo_errors.ConnectionLoss
+
+    gateway.client.before = fail_once
+    del gateway.client.tree[path]
+    gateway.begin_session(7)
+    await_that(lambda: bool(failed) and path in gateway.client.tree)
+
+
 def test_claims_are_looked_after_whatever_happens(gateway: Gateway) -> None:
     gateway.claims.start()
     gateway.catalogue.brokers = None
