@@ -17,6 +17,7 @@
     /audit/tables/{topic}/{tier}                        persistent  which table reports a topic as a tier
     /requests/{id}/{topic}                              persistent  what a broker is to do with a topic
     /partition_counts/{topic}/{id}                      persistent  the exact number of partitions that a broker keeps
+    /settings/{id}                                      ephemeral   the settings of a broker
     /replicas/{id}/state                                persistent  which replica of a broker id leads, who is in sync
     /replicas/{id}/leader                               ephemeral   the replica that leads
     /replicas/{id}/members/{name}                       ephemeral   where a replica listens, and its disk's id
@@ -59,6 +60,7 @@ AUDIT_CLOCK = "/audit/clock"
 AUDIT_TABLES = "/audit/tables"
 REQUESTS = "/requests"
 PARTITION_COUNTS = "/partition_counts"
+SETTINGS = "/settings"
 REPLICAS = "/replicas"
 GATEWAY_CLUSTER = "/gateway/cluster"
 GATEWAY_IDS = "/gateway/ids"
@@ -196,6 +198,11 @@ def audit_broker(broker_id: int) -> str:
 def audit_table(topic: str, tier: str) -> str:
     """Return where it is noted which table reports a topic as a tier of the audit."""
     return f"{AUDIT_TABLES}/{topic}/{quote(tier, safe='')}"
+
+
+def settings(broker_id: int) -> str:
+    """Return where a broker publishes its settings."""
+    return f"{SETTINGS}/{broker_id}"
 
 
 def requests(broker_id: int) -> str:

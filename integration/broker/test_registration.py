@@ -7,9 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from kafka2011.config import BrokerConfig
 from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 from zk import paths
+from zk.broker_settings import BrokerSettingsRegistry
 from zk.brokers import BrokerRegistry
 from zk.cluster import Broker
 from zk.connecting import connect
@@ -80,6 +82,20 @@ def test_registered_as_0_7_does(new_broker: NewBroker, zk_connect: str, zk_clien
     broker.start()
     assert existing(nodes, "/brokers/topics/views/4").data == b"2"  # from the disk, before it is ready
     assert existing(nodes, "/brokers/topics/wide/4").data == b"7"
+
+
+def test_its_settings_are_published(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient) -> None:
+    """In the session of its registration, and before that: whoever sees the broker sees its settings."""
+    settings = {"log.retention.hours": 0.5, "topic.log.file.size": "views:2000"}
+    broker = new_broker(settings, broker_id=4, zk_connect=zk_connect)
+    broker.start()
+    nodes, registry = Nodes(zk_client), BrokerSettingsRegistry(zk_client)
+    assert existing(nodes, "/settings/4").owner == existing(nodes, "/brokers/ids/4").owner
+    assert existing(nodes, "/settings/4").created_ms <= existing(nodes, "/brokers/ids/4").created_ms
+    published = BrokerConfig.from_properties(registry.settings()[4])
+    assert (published.log_retention_hours, published.topic_log_file_size) == (0.5, {"views": 2000})
+    broker.stop()
+    assert registry.settings() == {}
 
 
 def test_restarted_at_once_waits_for_its_old_node(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
@@ -205,8 +205,8 @@ def test_topics_are_created_grown_and_deleted(cluster: LocalCluster, topic: str)
     admin.create_topics([NewTopic(topic, 4, 1)])[topic].result(TIMEOUT_S)
     assert len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 4
 
-    with pytest.raises(confluent_kafka.KafkaException, match="multiple of 2"):
-        admin.create_topics([NewTopic(f"{topic}-odd", 3, 1)])[f"{topic}-odd"].result(TIMEOUT_S)
+    admin.create_topics([NewTopic(f"{topic}-odd", 3, 1)])[f"{topic}-odd"].result(TIMEOUT_S)
+    assert len(admin.list_topics(f"{topic}-odd", TIMEOUT_S).topics[f"{topic}-odd"].partitions) == 3
     admin.create_partitions([NewPartitions(topic, 6)])[topic].result(TIMEOUT_S)
     assert len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions) == 6
 
@@ -214,6 +214,29 @@ def test_topics_are_created_grown_and_deleted(cluster: LocalCluster, topic: str)
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
     assert produced(cluster, topic, [{"value": b"another topic"}]) == [0]
+
+
+def test_settings_are_told_by_kafkas_names_and_a_topic_is_not_created_with_others(
+    cluster: LocalCluster, topic: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def create(**config: str) -> None:
+        new = NewTopic(topic, 2, 1, config={name.replace("_", "."): value for name, value in config.items()})
+        admin.create_topics([new])[topic].result(TIMEOUT_S)
+
+    def described(kind: ConfigResource.Type, name: str) -> dict[str, str | None]:
+        resource = ConfigResource(kind, name)
+        return {each.name: each.value for each in admin.describe_configs([resource])[resource].result().values()}
+
+    with pytest.raises(confluent_kafka.KafkaException, match=r"retention\.ms=1"):
+        create(retention_ms="1")
+    create(retention_ms="604800000", cleanup_policy="delete")
+    settings = described(ConfigResource.Type.TOPIC, topic)
+    assert (settings["retention.ms"], settings["segment.bytes"]) == ("604800000", "1073741824")
+    assert (settings["flush.ms"], settings["max.message.bytes"]) == ("200", "1000000")
+    [node_id, *_] = admin.list_topics(timeout=TIMEOUT_S).brokers
+    assert described(ConfigResource.Type.BROKER, str(node_id))["log.default.flush.scheduler.interval.ms"] == "200"
 
 
 def test_what_was_acknowledged_is_there_after_the_gateway_is_killed(cluster: LocalCluster, topic: str) -> None:

@@ -12,6 +12,7 @@ from kazoo.handlers.gevent import SequentialGeventHandler
 
 from kafka2011.errors import KafkaError
 from zk.broker_clocks import BrokerClock, BrokerClockRegistry
+from zk.broker_settings import BrokerSettingsRegistry
 from zk.brokers import BrokerRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.connecting import connect
@@ -51,6 +52,13 @@ class LeaderSession(NamedTuple):
     check: Callable[[], Check]
 
 
+class Details(NamedTuple):
+    """What a broker tells of itself beside its address: where it listens over TLS, and its settings."""
+
+    tls: TlsListener | None = None
+    settings: Mapping[str, str] | None = None
+
+
 class BrokerRegistrar:
     """Registers a broker, then every topic on its disk, and later each topic when its first log appears.
 
@@ -71,10 +79,10 @@ class BrokerRegistrar:
         join_topic: Callable[[str], object] | None = None,
         exact_counts: Callable[[], Mapping[str, int]] = dict,
         carry_out: Callable[[str, PlacedRequest], object] | None = None,
-        tls: TlsListener | None = None,
+        details: Details | None = None,
         led: LeaderSession | None = None,
     ) -> None:
-        self._tls = tls
+        self._details = details or Details()
         self._led = led
         self._join_topic = join_topic
         self._exact_counts = exact_counts
@@ -109,10 +117,11 @@ class BrokerRegistrar:
             self._client = connect(
                 self._zk_connect, self._session_timeout_ms, self._connection_timeout_ms, SequentialGeventHandler()
             )
-            self._registry = BrokerRegistry(self._client, as_registered=True)
+            session_id = None
         else:
-            self._client = self._led.client
-            self._registry = BrokerRegistry(self._client, as_registered=True, session_id=self._led.session_id)
+            self._client, session_id = self._led.client, self._led.session_id
+        self._registry = BrokerRegistry(self._client, as_registered=True, session_id=session_id)
+        self._publisher = BrokerSettingsRegistry(self._client, session_id)
         self._requests = RequestRegistry(self._client)
         self._counts = PartitionCountRegistry(self._client)
         self._events = SessionEvents(self._client)
@@ -228,9 +237,12 @@ class BrokerRegistrar:
             self._is_complete = False
             deadline_s = SYSTEM_CLOCK.monotonic_s() + self._wait_ms / 1000
             self._let_old_address_vanish(deadline_s)
+            is_published = self._publish_settings(deadline_s)
             rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
             check = None if self._led is None else self._led.check()
-            self._registry.register(self._broker, int(rest_s * 1000), self._tls, check)
+            self._registry.register(self._broker, int(rest_s * 1000), self._details.tls, check)
+            if not is_published:  # the other one has gone just now
+                self._publish_settings(deadline_s)
             self._session_id = session_id
             self.sessions += 1
             if self._carry_out is not None:
@@ -240,6 +252,16 @@ class BrokerRegistrar:
             self._is_complete = False
         self._join_topics()
         self._register_topics()
+
+    def _publish_settings(self, deadline_s: float) -> bool:
+        """Publish the settings; False if another process does so, which then has this broker's id."""
+        if self._details.settings is not None:
+            rest_s = max(deadline_s - SYSTEM_CLOCK.monotonic_s(), 0)
+            try:
+                self._publisher.publish(self._broker.id, self._details.settings, int(rest_s * 1000))
+            except NodeHeld:
+                return False
+        return True
 
     def _register_topics(self) -> None:
         """Register what is missing: of very many topics one new one is not looked for among all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.registrar import BrokerRegistrar
+from kafka2011.broker.registrar import BrokerRegistrar, Details
 from kafka2011.errors import KafkaError
 from kafka2011.log.log import LogFailedError
 from kafka2011.log.segment import os_error_text
@@ -112,7 +112,10 @@ class BrokerRegistration:
             join_topic=self._join_topic if config.join_topics else None,
             exact_counts=lambda: self._logs.counts.exact,
             carry_out=self.carry_out,
-            tls=None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
+            details=Details(
+                None if self.tls_port is None else TlsListener(config.hostname, self.tls_port),
+                {item.key: item.kind.write(getattr(config, item.name)) for item in config.settings()},
+            ),
             led=led,
         )
 

@@ -13,6 +13,7 @@ from gevent.event import Event
 from gevent.lock import RLock
 
 from kafka2011.gateway.partition_lists import wanted_list
+from zk.broker_settings import BrokerSettingsRegistry
 from zk.brokers import BrokerRegistry
 from zk.cluster import TopicPartition
 from zk.errors import NodeExists, NoNode, VersionConflict, ZkError
@@ -46,9 +47,11 @@ class Catalogue:
     def __init__(self, client: ZkClient, file: ListsCache, on_change: Callable[[], object]) -> None:
         self._file = file
         self._brokers_registry = BrokerRegistry(client)
+        self._settings_registry = BrokerSettingsRegistry(client)
         self.registry = GatewayRegistry(client)
         self._on_change = on_change
         self.brokers: dict[int, Broker] = {}
+        self.settings: dict[int, dict[str, str]] = {}  # of brokers that publish them, texts by name
         self.claims: dict[int, GatewayAddress] = {}
         self.lists: dict[str, PartitionList] = {}
         self._topics: dict[bytes, str] = {}  # by the ids that clients know
@@ -111,6 +114,7 @@ class Catalogue:
                 for known in self._known.values():
                     known.forget_all()
             self.brokers = self._brokers_registry.brokers(self._note)
+            self.settings = self._settings_registry.settings()  # which brokers publish before they register
             self.claims = self.registry.claims(self._note)
             names = self._brokers_registry.topics(self._note)
             for gone in self.lists.keys() - set(names):  # deleted, or not registered again yet

@@ -129,7 +129,7 @@ def gateway() -> Any:
     return SimpleNamespace(
         address=GatewayAddress(0, "here", 9092),
         address_for=lambda *_: ("here", 9092),
-        catalogue=SimpleNamespace(lists=lists, brokers={}, cluster_id="c", is_live=lambda _: False),
+        catalogue=SimpleNamespace(lists=lists, brokers={}, settings={}, cluster_id="c", is_live=lambda _: False),
         claims=SimpleNamespace(leader=lambda _: None),
         config=SimpleNamespace(auto_create_topics=True, max_message_size=1),
         counts=Counter(),

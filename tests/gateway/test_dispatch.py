@@ -149,7 +149,8 @@ def test_a_created_topic_has_a_list_of_settings() -> None:
 def test_a_topic_that_is_to_be_compacted_is_refused() -> None:
     here = gateway()
     here.topic_changes = SimpleNamespace()
-    here.catalogue = SimpleNamespace(lists={})
+    here.catalogue = SimpleNamespace(lists={}, brokers={1: None}, settings={})
+    here.config = SimpleNamespace(max_message_size=1)
     settings = b"\2" + b"\x0fcleanup.policy" + b"\x0fcompact,delete" + b"\0"
     assert struct.pack(">h", ErrorCode.INVALID_CONFIG) in created(here, settings)
 

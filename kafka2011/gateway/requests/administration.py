@@ -1,12 +1,13 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, and what is said of settings."""
+"""CreateTopics, DeleteTopics, CreatePartitions, and DeleteRecords."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka2011.broker.security.access import CREATE_TOPICS, DELETE_TOPICS, GROW_TOPICS, PRODUCE
+from kafka2011.broker.security.access import CREATE_TOPICS, DELETE_TOPICS, GROW_TOPICS
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.protocol.errors import ErrorCode
+from kafka2011.gateway.requests.configs import unmet_config
 from kafka2011.gateway.topic_changes import DONE
 from kafka2011.message.topic import validate_topic
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from kafka2011.gateway.topic_changes import Outcome
 
 _NAMED_TWICE = ErrorCode.INVALID_REQUEST, "the request names this topic more than once"
-_TOPIC = 2
-_BROKER = 4
 
 
 def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
@@ -29,8 +28,9 @@ def create_topics(gateway: Gateway, caller: Caller, body: Body) -> Body:
             error, text = ErrorCode.INVALID_REQUEST, "brokers are not chosen by a client here"
         if not error and topic["replication_factor"] not in {-1, 1}:
             error, text = ErrorCode.INVALID_REPLICATION_FACTOR, "replicas are of brokers here, not of topics: ask for 1"
-        if not error and any(_is_compaction(config) for config in topic["configs"]):
-            error, text = ErrorCode.INVALID_CONFIG, "there is no compaction: set cleanup.policy=delete, or leave it out"
+        is_new = name not in gateway.catalogue.lists
+        if not error and is_new and (unmet := unmet_config(gateway, name, topic["configs"])):
+            error, text = ErrorCode.INVALID_CONFIG, unmet
         if not error:
             partitions = None if wanted == -1 else wanted
             error, text = gateway.topic_changes.create(name, partitions, only_check=body["validate_only"])
@@ -78,53 +78,6 @@ def create_partitions(gateway: Gateway, caller: Caller, body: Body) -> Body:
     return {"results": answers}
 
 
-def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:
-    """Say what clients ask for before they use a topic: few settings of 0.7 have a name there."""
-    results = []
-    for resource in body["resources"]:
-        kind, name = resource["resource_type"], resource["resource_name"]
-        error, configs = ErrorCode.NONE, []
-        if kind == _TOPIC:
-            if not caller.may(PRODUCE, name):
-                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif name not in gateway.catalogue.lists:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                configs = [
-                    _setting("cleanup.policy", "delete"),
-                    _setting("max.message.bytes", str(gateway.config.max_message_size)),
-                    _setting("message.timestamp.type", "CreateTime"),
-                ]
-        elif kind != _BROKER:
-            error = ErrorCode.INVALID_REQUEST
-        wanted = resource.get("configuration_keys")
-        results.append(
-            {
-                "error_code": error,
-                "resource_type": kind,
-                "resource_name": name,
-                "configs": [config for config in configs if wanted is None or config["name"] in wanted],
-            }
-        )
-    return {"results": results}
-
-
-def refuse_configs(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
-    """Refuse AlterConfigs: settings are brokers' files here."""
-    text = "settings are in the brokers' files here"
-    return {
-        "responses": [
-            {
-                "error_code": ErrorCode.INVALID_REQUEST,
-                "error_message": text,
-                "resource_type": resource["resource_type"],
-                "resource_name": resource["resource_name"],
-            }
-            for resource in body["resources"]
-        ]
-    }
-
-
 def refuse_deletion(_gateway: Gateway, _caller: Caller, body: Body) -> Body:
     """Refuse DeleteRecords: only retention deletes messages of 0.7."""
     return {
@@ -151,14 +104,6 @@ def _each_once(topics: list[Body]) -> list[tuple[Body, bool]]:
     for topic in topics:
         same.setdefault(topic["name"] or topic.get("topic_id"), []).append(topic)
     return [(found[0], len(found) == 1) for found in same.values()]
-
-
-def _setting(name: str, value: str) -> Body:
-    return {"name": name, "value": value, "read_only": True, "config_source": 5}
-
-
-def _is_compaction(config: Body) -> bool:
-    return bool(config["name"] == "cleanup.policy" and "compact" in (config["value"] or ""))
 
 
 def _may_change(caller: Caller, what: str, topic: str) -> Outcome:

@@ -10,6 +10,7 @@ from kafka2011.gateway.protocol.fields import Api
 from kafka2011.gateway.protocol.frames import TABLES, read_request, write_response
 from kafka2011.gateway.requests import (
     administration,
+    configs,
     fetching,
     group_admin,
     group_offsets,
@@ -66,10 +67,10 @@ HANDLERS: dict[Api, Handler] = {
     Api.DELETE_TOPICS: administration.delete_topics,
     Api.CREATE_PARTITIONS: administration.create_partitions,
     Api.DELETE_RECORDS: administration.refuse_deletion,
-    Api.DESCRIBE_CONFIGS: administration.describe_configs,
+    Api.DESCRIBE_CONFIGS: configs.describe_configs,
     Api.DESCRIBE_LOG_DIRS: log_dirs.describe_log_dirs,
-    Api.ALTER_CONFIGS: administration.refuse_configs,
-    Api.INCREMENTAL_ALTER_CONFIGS: administration.refuse_configs,
+    Api.ALTER_CONFIGS: configs.refuse_configs,
+    Api.INCREMENTAL_ALTER_CONFIGS: configs.refuse_configs,
     Api.PLACES: places.places,
 }
 """All but Produce, which begins before the answers to earlier requests are sent."""
