@@ -90,9 +90,8 @@ def unmet_config(gateway: Gateway, topic: str, configs: Collection[Body]) -> str
         applied = {settings.get(name) for settings in by_broker.values()}
         if applied <= {wanted}:
             continue
-        known = " or ".join(sorted(filter(None, applied)))
-        why = f"it is {known} here, and the brokers' files set it" if known else "the brokers' value is not known"
-        return f"a topic cannot be created with {name}={wanted}: {why}"
+        known = " or ".join(sorted(value or "an unknown value" for value in applied))
+        return f"a topic cannot be created with {name}={wanted}: the brokers apply {known}"
     return ""
 
 
