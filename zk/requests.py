@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NUMBERED = re.compile(r"(grow|create) ([1-9][0-9]{0,9})")
+_NUMBERED = re.compile(r"(grow|grow exactly|create) ([1-9][0-9]{0,9})")
 _REFUSED = "refused: "
 
 
@@ -39,6 +39,8 @@ class RequestKind(Enum):
 
     GROW = "grow"
     """Have at least this number of partitions."""
+    GROW_EXACTLY = "grow exactly"
+    """Have this number of partitions, and keep it whatever the broker's settings say later. Refused if it has more."""
     CREATE = "create"
     """Make a new topic with exactly this number of partitions, whatever the broker's settings say."""
     DELETE = "delete"
@@ -67,8 +69,9 @@ class TopicRequest(NamedTuple):
         """Describe the request for logs and errors."""
         if self.kind is RequestKind.UNDO:
             return f"delete topic {topic} if it is empty"
-        words = {RequestKind.GROW: " to", RequestKind.CREATE: " with"}.get(self.kind)
-        return f"{self.kind.value} topic {topic}" + (f"{words} {self.partitions} partitions" if words else "")
+        if self.kind is RequestKind.CREATE:
+            return f"create topic {topic} with {self.partitions} partitions"
+        return f"grow topic {topic} to {self.partitions} partitions" if self.partitions else f"delete topic {topic}"
 
 
 DELETE, UNDO = TopicRequest(RequestKind.DELETE), TopicRequest(RequestKind.UNDO)

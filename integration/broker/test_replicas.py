@@ -19,7 +19,8 @@ import pytest
 
 from integration.scraping import metrics_of
 from kafka2011.admin.replicas import describe_broker, elect
-from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.topic_changes import delete_topic
+from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import BrokerConnectionError, KafkaError, OffsetOutOfRangeError, WrongPartitionError

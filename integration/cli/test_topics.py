@@ -9,10 +9,11 @@ import pytest
 
 from integration.cli.calling import PARTITIONS, output, rows, run
 from kafka2011 import EARLIEST, LATEST, ConsumerConnector, LocalCluster, SimpleConsumer
-from kafka2011.admin.topic_changes import grow_topic
+from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.errors import WrongPartitionError
 from tests.support.waiting import eventually
 from zk import paths
+from zk.brokers import BrokerRegistry
 from zk.connecting import connect
 from zk.requests import RequestRegistry
 
@@ -90,10 +91,10 @@ def test_a_topic_grows_while_it_is_read(two_brokers: LocalCluster) -> None:
     settings = {"zk.connect": two_brokers.zk_connect, "groupid": "reports", "autooffset.reset": "smallest"}
     with ConsumerConnector({**settings, "consumer.timeout.ms": 20_000}) as consumer:
         [stream] = consumer.create_message_streams({"views": 1})["views"]
-        planned = rows("topics", "grow", "views", "--partitions", 3, "--dry-run", *where)
+        planned = rows("topics", "grow", "views", "--per-broker", 3, "--dry-run", *where)
         assert [row["outcome"] for row in planned] == ["grows to 3"] * 2
         assert rows("topics", *where) == [{"topic": "views", "brokers": 2, "partitions": 2}]
-        grown = rows("topics", "grow", "views", "--partitions", 3, *where)
+        grown = rows("topics", "grow", "views", "--per-broker", 3, *where)
         assert [(row["broker"], row["partitions"], row["outcome"]) for row in grown] == [
             (0, 3, "grown"),
             (1, 3, "grown"),
@@ -101,12 +102,82 @@ def test_a_topic_grows_while_it_is_read(two_brokers: LocalCluster) -> None:
         broker = two_brokers.brokers[1]
         output("produce", "views", "--broker", f"{broker.host}:{broker.port}", "--partition", 2, text="new\n")
         assert [(m.broker_id, m.partition, m.payload) for m in [next(stream)]] == [(1, 2, b"new")]
-    assert "would hide logs" in run("topics", "grow", "views", "--partitions", 2, *where).stderr
+    assert "would hide logs" in run("topics", "grow", "views", "--per-broker", 2, *where).stderr
     broker.stop()
     broker.start()
-    again = rows("topics", "grow", "views", "--partitions", 3, *where)
+    again = rows("topics", "grow", "views", "--per-broker", 3, *where)
     assert [(row["partitions"], row["outcome"]) for row in again] == [(3, "has them")] * 2
     assert rows("topics", "describe", "views", *where)[-1]["latest"] == 13
+
+
+def test_a_topic_grows_to_a_number_in_all(two_brokers: LocalCluster) -> None:
+    """New partitions go to brokers with the fewest; those of a broker that is down count. Both meanings are said."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    grown = run("topics", "grow", "views", "--partitions", 5, "--json", *where)
+    assert grown.returncode == 0
+    assert "means 5 in all. Before this version it meant 5 on each broker, which is --per-broker 5 now" in grown.stderr
+    changes = json.loads(grown.stdout)
+    assert sorted(row["partitions"] for row in changes) == [2, 3]
+    assert {row["outcome"] for row in changes} == {"grown"}
+    counts = {row["broker"]: row["partitions"] for row in changes}
+    second = two_brokers.brokers[1]
+    second.stop()
+    planned = json.loads(run("topics", "grow", "views", "--partitions", 9, "--dry-run", "--json", *where).stdout)
+    assert [row["outcome"] for row in planned] == [f"grows to {9 - counts[1]}", "away: keeps them"]
+    run("topics", "grow", "views", "--partitions", 9, *where)
+    second.start()
+    assert rows("topics", *where) == [{"topic": "views", "brokers": 2, "partitions": 9}]
+    fewer = run("topics", "grow", "views", "--partitions", 8, *where)
+    assert (fewer.returncode, "topic views has 9 partitions in all" in fewer.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("grow", "views"),
+        ("grow", "views", "--partitions", "4", "--per-broker", "2"),
+        ("create", "views", "--partitions", "4", "--per-broker", "2"),
+    ],
+)
+def test_a_number_is_in_all_or_on_each_broker(arguments: tuple[str, ...], zookeeper: tuple[str, str]) -> None:
+    done = run("topics", *arguments, *zookeeper)
+    assert done.returncode == 2
+    assert "--partitions is the number in all, --per-broker the number on each broker: give one of them" in done.stderr
+
+
+def test_a_topic_grows_to_brokers_without_it(two_brokers: LocalCluster) -> None:
+    """Unless others are named."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    for topic, brokers, expected in (("spread", (), {0: 2, 1: 2}), ("kept", ("--brokers", "1"), {1: 4})):
+        output("topics", "create", topic, "--brokers", "1", *where)
+        run("topics", "grow", topic, "--partitions", 4, *brokers, *where)
+        with connect(two_brokers.zk_connect) as client:
+            assert BrokerRegistry(client).partitions_of(topic) == expected
+
+
+def test_a_topic_does_not_grow_to_a_number_that_nobody_can_tell(two_brokers: LocalCluster) -> None:
+    """A broker that is down may have partitions that would not be counted. Nothing is changed."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    two_brokers.brokers[1].stop()
+    refused = run("topics", "grow", "views", "--partitions", 5, *where)
+    assert refused.returncode == 1
+    assert "broker 1 is down, and may have partitions of topic views that would not be counted" in refused.stderr
+    assert rows("topics", *where) == [{"topic": "views", "brokers": 1, "partitions": 1}]
+    with connect(two_brokers.zk_connect) as client:
+        assert RequestRegistry(client).placed(0) == {}
+    two_brokers.brokers[1].start()
+
+
+def test_what_brokers_of_07_have_counts(two_brokers: LocalCluster) -> None:
+    """They stay as they are, and others get the rest; nobody can grow a topic that they alone have."""
+    where = ("--zookeeper", two_brokers.zk_connect)
+    take_no_requests(two_brokers, 1)
+    assert run("topics", "grow", "views", "--partitions", 4, *where).returncode == 0
+    described = rows("topics", "describe", "views", *where)
+    assert [row["partition"] for row in described] == ["0-0", "0-1", "0-2", "1-0"]
+    take_no_requests(two_brokers, 0)
+    refused = run("topics", "grow", "views", "--partitions", 5, *where)
+    assert "no broker can grow topic views: they run Kafka 0.7 or an older release" in refused.stderr
 
 
 def test_a_topic_is_deleted_while_it_is_read(two_brokers: LocalCluster) -> None:
@@ -118,7 +189,7 @@ def test_a_topic_is_deleted_while_it_is_read(two_brokers: LocalCluster) -> None:
     first, second = two_brokers.brokers.values()
     for broker in (first, second):
         output("produce", "views", "--broker", f"{broker.host}:{broker.port}", text="one\n")
-    output("topics", "grow", "views", "--partitions", 2, *where)
+    output("topics", "grow", "views", "--per-broker", 2, *where)
     output("topics", "create", "kept", *where)
     settings = {"zk.connect": two_brokers.zk_connect, "groupid": "reports", "autooffset.reset": "smallest"}
     with ConsumerConnector({**settings, "consumer.timeout.ms": 20_000}) as consumer:
@@ -158,7 +229,7 @@ def test_consumers_get_no_error_for_a_partition_that_was_deleted(two_brokers: Lo
     """Those of 0.7.2 would end, with all their other topics: not after a restart either, nor when it is made again."""
     where = ("--zookeeper", two_brokers.zk_connect)
     broker = two_brokers.brokers[0]
-    output("topics", "grow", "views", "--partitions", 3, *where)
+    output("topics", "grow", "views", "--per-broker", 3, *where)
     rows("topics", "delete", "views", "--yes", *where)
 
     def is_spared() -> bool:
@@ -209,7 +280,7 @@ def test_brokers_of_07_are_left_as_they_are(two_brokers: LocalCluster) -> None:
     """A broker that takes no requests is named, with what is to be done, and the exit status is 1."""
     where = ("--zookeeper", two_brokers.zk_connect)
     take_no_requests(two_brokers, 1)
-    grown = run("topics", "grow", "views", "--partitions", 2, *where)
+    grown = run("topics", "grow", "views", "--per-broker", 2, *where)
     assert grown.returncode == 1
     assert "add views:2 to topic.partition.count.map" in grown.stdout
     assert "topic views has not grown on broker 1" in grown.stderr
@@ -225,7 +296,7 @@ def test_a_broker_that_does_not_do_it_is_named(two_brokers: LocalCluster) -> Non
     second = two_brokers.brokers[1]
     with connect(two_brokers.zk_connect) as client:
         second.pause()
-        found = grow_topic(client, "views", 2, timeout_s=1)
+        found = grow_topic(client, "views", per_broker=2, timeout_s=1)
         assert [change.is_done for change in found] == [True, False]
         assert "has not said within 1 s" in found[1].outcome
         assert RequestRegistry(client).placed(1) == {}

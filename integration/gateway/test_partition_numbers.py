@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration.gateway.today import silent
 from kafka2011.admin.exact_creation import TopicExistsError
@@ -157,3 +157,62 @@ def test_a_broker_that_starts_does_not_add_to_a_topic(cluster: LocalCluster, adm
         create(admin, "abandoned", 1)
         assert described(admin)["abandoned"] == 1
         assert requests.placed(77)["abandoned"].request == UNDO
+
+
+def test_a_topic_grows_to_exactly_the_partitions_asked_for(cluster: LocalCluster, admin: AdminClient) -> None:
+    """Whether it was created with a number or by a broker's settings; those of brokers that are down count.
+
+    A check alone changes nothing, and fewer than there are is refused.
+    """
+    create(admin, "growing", 1)
+    with connect(cluster.zk_connect, 10_000) as client:
+        create_topic(client, "by-settings", [0])
+        registry = BrokerRegistry(client)
+        eventually(lambda: len(registry.partitions_of("by-settings")) == len(cluster.brokers))
+        for topic in ("growing", "by-settings"):
+            eventually(lambda topic=topic: topic in described(admin))  # type: ignore[misc]
+            for more in (1, 3):
+                partitions = described(admin)[topic] + more
+                grow(admin, topic, partitions, validate_only=True)
+                assert described(admin)[topic] == partitions - more
+                grow(admin, topic, partitions)
+                assert described(admin)[topic] == partitions == sum(registry.partitions_of(topic).values())
+                with pytest.raises(KafkaException, match="INVALID_PARTITIONS"):
+                    grow(admin, topic, partitions)
+        if len(cluster.brokers) > 1:
+            broker = cluster.brokers[1]
+            broker.stop()
+            eventually(lambda: 1 not in registry.brokers())
+            grow(admin, "growing", 8)
+            broker.start()
+            assert described(admin)["growing"] == 8 == sum(registry.partitions_of("growing").values())
+
+
+def grow(admin: AdminClient, topic: str, partitions: int, *, validate_only: bool = False) -> None:
+    admin.create_partitions([NewPartitions(topic, partitions)], validate_only=validate_only)[topic].result()
+
+
+def test_a_check_alone_creates_nothing(cluster: LocalCluster, admin: AdminClient) -> None:
+    admin.create_topics([NewTopic("checked", 3)], validate_only=True)["checked"].result()
+    with pytest.raises(KafkaException, match="INVALID_PARTITIONS"):
+        admin.create_topics([NewTopic("checked", 10_001)], validate_only=True)["checked"].result()
+    with connect(cluster.zk_connect, 10_000) as client:
+        assert "checked" not in BrokerRegistry(client).topics()
+
+
+def test_a_topic_that_a_broker_of_07_has_is_not_deleted(cluster: LocalCluster, admin: AdminClient) -> None:
+    """Nothing of it, on no broker: a half-deleted topic would come back with the next look."""
+    create(admin, "kept", 3)
+    with connect(cluster.zk_connect, 10_000) as client:
+        registry = BrokerRegistry(client)
+        counts = registry.partitions_of("kept")
+        path = f"/requests/{max(counts)}"
+        says, _ = client.get(path)
+        client.delete(path)
+        with pytest.raises(KafkaException, match="TOPIC_DELETION_DISABLED"):
+            admin.delete_topics(["kept"])["kept"].result()
+        assert registry.partitions_of("kept") == counts
+        assert not any(RequestRegistry(client).placed(number) for number in cluster.brokers)
+        client.create(path, says)
+        admin.delete_topics(["kept"])["kept"].result()
+        assert "kept" not in registry.topics()

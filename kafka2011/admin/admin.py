@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.groups import Groups
-from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.topic_changes import delete_topic
+from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.admin.topics import create_topic, describe_topic
 from zk.brokers import BrokerRegistry
 from zk.closing import Closing
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafka2011.admin.snapshot.cluster_snapshot import GroupPartition, PartitionEnds
-    from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
+    from kafka2011.admin.topic_changes import TopicDeletion
+    from kafka2011.admin.topic_growth import BrokerChange
     from kafka2011.admin.topics import CreatedTopic
     from zk.cluster import Broker
 
@@ -71,12 +73,22 @@ class Admin(Closing):
         """Return the partitions of a topic, each with its broker, first offset and flushed end."""
         return describe_topic(self._client, topic)
 
-    def grow_topic(self, topic: str, partitions: int, *, dry_run: bool = False) -> list[BrokerChange]:
-        """Give a topic `partitions` partitions on each live broker that has it; brokers of 0.7 stay as they are.
+    def grow_topic(
+        self,
+        topic: str,
+        partitions: int | None = None,
+        broker_ids: Collection[int] | None = None,
+        *,
+        per_broker: int | None = None,
+        dry_run: bool = False,
+    ) -> list[BrokerChange]:
+        """Give a topic `partitions` partitions in all, or `per_broker` on each live broker that has it.
 
-        With `dry_run` nothing is changed, and the result says what would be.
+        A number in all includes partitions of brokers that are down; new ones go to the brokers with the fewest, of
+        `broker_ids` or of all live ones. Brokers of 0.7 stay as they are. With `dry_run` nothing is changed, and the
+        result says what would be.
         """
-        return grow_topic(self._client, topic, partitions, dry_run=dry_run)
+        return grow_topic(self._client, topic, partitions, broker_ids, per_broker=per_broker, dry_run=dry_run)
 
     def delete_topic(self, topic: str, *, offsets: bool = True, dry_run: bool = False) -> TopicDeletion:
         """Delete a topic, with `offsets` also the groups' offsets in it; brokers of 0.7 stay as they are.

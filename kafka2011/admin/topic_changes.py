@@ -1,4 +1,4 @@
-"""Growing and deleting topics, which no request of Kafka 0.7 does: brokers are asked for it in ZooKeeper.
+"""Deleting topics, which no request of Kafka 0.7 does: brokers are asked for it in ZooKeeper.
 
 Only brokers of this package look there. Those of 0.7 are left as they are, and named.
 """
@@ -10,7 +10,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.admin.request_waiting import POLL_S, REQUEST_TIMEOUT_S, await_requests
-from kafka2011.admin.topics import describe_topic, living_partitions
+from kafka2011.admin.topic_growth import OF_07, BrokerChange, known_counts
+from kafka2011.admin.topics import describe_topic
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.consumers import ConsumerRegistry
@@ -18,29 +19,19 @@ from zk.gateways import GatewayRegistry
 from zk.offsets import OffsetRegistry
 from zk.owners import OwnerRegistry
 from zk.partition_counts import PartitionCountRegistry
-from zk.requests import DELETE, RequestKind, RequestRegistry, TopicRequest
+from zk.requests import DELETE, RequestRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zk.client import ZkClient
-    from zk.cluster import Broker
 
 RELEASE_TIMEOUT_S = 15.0
 """How long members of groups may take to give partitions up that are gone."""
 
-_OF_07 = "left as it is: it takes no requests (Kafka 0.7)"
 
-
-class BrokerChange(NamedTuple):
-    """Tells what one broker has of a topic, and what becomes of it; of a broker that is down, only the id."""
-
-    broker_id: int
-    broker: Broker | None
-    partitions: int
-    size_bytes: int | None
-    outcome: str
-    is_done: bool
+class TopicKeptError(KafkaError):
+    """A broker would keep its part of a topic that is to be deleted as a whole; nothing was deleted."""
 
 
 class TopicDeletion(NamedTuple):
@@ -55,50 +46,15 @@ class TopicDeletion(NamedTuple):
     """Brokers that have it again already: something publishes to it."""
 
 
-def grow_topic(
-    client: ZkClient,
-    topic: str,
-    partitions: int,
-    *,
-    dry_run: bool = False,
-    timeout_s: float = REQUEST_TIMEOUT_S,
-) -> list[BrokerChange]:
-    """Give a topic so many partitions on each living broker that has it, for good.
-
-    Says what each broker has afterwards. Raises KafkaError: unknown, or a broker has more, since no log is taken away.
-    """
-    living = {where.broker_id: broker for where, broker in living_partitions(client, topic).items()}
-    registry = BrokerRegistry(client)
-    requests = RequestRegistry(client)
-    before = registry.partitions_of(topic)
-    for number, count in before.items():
-        if count > partitions:
-            raise KafkaError(
-                f"broker {number} has {count} partitions of topic {topic}: fewer would hide logs that hold messages"
+def check_deletion(client: ZkClient, topic: str) -> None:
+    """Raise TopicKeptError if a broker that has a topic takes no requests, and so would keep it."""
+    takers = RequestRegistry(client).takers()
+    for number in known_counts(client, topic):
+        if number not in takers:
+            raise TopicKeptError(
+                f"broker {number} runs Kafka 0.7, which keeps topic {topic}: nothing was deleted. An operator can"
+                f" delete it on the other brokers: kafka2011 topics delete {topic}"
             )
-    takers = requests.takers()
-    asked = [number for number in living if number in takers and before[number] < partitions]
-    outcomes: dict[int, str | None] = {}
-    if not dry_run:
-        for number in asked:
-            requests.place(number, topic, TopicRequest(RequestKind.GROW, partitions))
-        outcomes = await_requests(requests, topic, asked, timeout_s)
-    now = registry.partitions_of(topic)
-    changes = []
-    for number, broker in living.items():
-        count = now.get(number, 0)
-        if before[number] >= partitions:
-            outcome, is_done = "has them", True
-        elif number not in takers:
-            add = f"add {topic}:{partitions} to topic.partition.count.map, and start it again"
-            outcome, is_done = f"{_OF_07}: {add}", False
-        elif dry_run:
-            outcome, is_done = f"grows to {partitions}", True
-        else:
-            error = outcomes[number]
-            outcome, is_done = error or "grown", error is None
-        changes.append(BrokerChange(number, broker, count, None, outcome, is_done))
-    return changes
 
 
 def delete_topic(
@@ -131,7 +87,7 @@ def delete_topic(
     changes = []
     for number, (partitions, size_bytes) in held.items():
         if number not in takers:
-            outcome, is_done = f"{_OF_07}: stop it, remove {topic}-* from its log.dir, and start it again", False
+            outcome, is_done = f"{OF_07}: stop it, remove {topic}-* from its log.dir, and start it again", False
         elif dry_run:
             outcome, is_done = "deletes it", True
         else:

@@ -247,7 +247,7 @@ class BrokerRegistrar:
             self.sessions += 1
             if self._carry_out is not None:
                 self._requests.announce(self._broker)
-                self._counts.keep_only(self._broker.id, self._exact_counts())
+                self._counts.keep_only(self._broker.id, self._exact_counts().keys() & self._topics().keys())
         if self._carry_out_requests():
             self._is_complete = False
         self._join_topics()

@@ -146,13 +146,17 @@ class BrokerRegistration:
                 if request.kind is RequestKind.DELETE or self._may_undo_creation(topic):
                     self._delete(topic, placed)
                 return
+            if request.kind is not RequestKind.GROW and self.replication is not None:
+                self.replication.check_exact()
             if request.kind is RequestKind.CREATE:
-                if self.replication is not None:
-                    self.replication.check_exact()
                 self._logs.create_topic(topic, request.partitions)
+            elif request.kind is RequestKind.GROW_EXACTLY and self._logs.num_partitions(topic) > request.partitions:
+                raise KafkaError(f"topic {topic} has {self._logs.num_partitions(topic)} partitions")
             else:
                 self._logs.room.check(topic, request.partitions, self._logs.topics())
                 self._logs.grow_topic(topic, request.partitions)
+                if request.kind is RequestKind.GROW_EXACTLY:
+                    self._logs.counts.set_exact(topic, request.partitions)
             if self.replication is not None:
                 self.replication.spread(topic, request.partitions)
         except LogFailedError as error:

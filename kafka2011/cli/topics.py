@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.topic_changes import delete_topic
+from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.admin.topics import create_topic, describe_topics
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
@@ -19,7 +20,8 @@ from zk.brokers import BrokerRegistry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka2011.admin.topic_changes import BrokerChange, TopicDeletion
+    from kafka2011.admin.topic_changes import TopicDeletion
+    from kafka2011.admin.topic_growth import BrokerChange
 
 
 @click.group("topics", cls=CommandGroup, default="list")
@@ -77,6 +79,15 @@ def _read_ids(text: str) -> list[int]:
         raise click.BadParameter(f"{text!r} is not a list of broker ids like 0,1,2") from error
 
 
+_in_all_option = click.option(
+    "--partitions", type=click.IntRange(1), help="The number of partitions in all, spread evenly over the brokers."
+)
+_per_broker_option = click.option(
+    "--per-broker", type=click.IntRange(1), help="The number of partitions on each broker."
+)
+_ONE_NUMBER = "--partitions is the number in all, --per-broker the number on each broker: give one of them"
+
+
 @command.command(
     "create",
     epilog=examples(
@@ -89,10 +100,8 @@ def _read_ids(text: str) -> list[int]:
 @click.option(
     "--brokers", "ids", type=_read_ids, metavar="ID,ID", help="Where to create it.  [default: on all live brokers]"
 )
-@click.option(
-    "--partitions", type=click.IntRange(1), help="The number of partitions in all, spread evenly over the brokers."
-)
-@click.option("--per-broker", type=click.IntRange(1), help="The number of partitions on each broker.")
+@_in_all_option
+@_per_broker_option
 @json_option
 def create(
     topic: str,
@@ -110,7 +119,7 @@ def create(
     """
     validate_topic(topic)  # before anything is asked
     if partitions is not None and per_broker is not None:
-        raise click.UsageError("--partitions is the number in all, --per-broker that on each broker: give one of them")
+        raise click.UsageError(_ONE_NUMBER)
     with open_session(zk_connect) as client:
         created = create_topic(client, topic, ids, partitions=partitions, per_broker=per_broker)
     rows = [(topic, broker.id, broker.address, count) for broker, count in created]
@@ -121,23 +130,50 @@ def create(
     "grow",
     epilog=examples(
         "kafka2011 topics grow views --partitions 8",
-        "kafka2011 topics grow views --partitions 8 --dry-run",
+        "kafka2011 topics grow views --per-broker 4 --dry-run",
     ),
 )
 @click.argument("topic")
-@click.option("--partitions", type=click.IntRange(1), required=True, help="The number of partitions on each broker.")
+@_in_all_option
+@_per_broker_option
+@click.option(
+    "--brokers",
+    "ids",
+    type=_read_ids,
+    metavar="ID,ID",
+    help="Which brokers may get new partitions, with --partitions.  [default: all live brokers]",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @zookeeper_option
 @json_option
-def grow(topic: str, partitions: int, dry_run: bool, zk_connect: str, as_json: bool) -> None:
-    """Give a topic more partitions on every broker that has it, while it runs.
+def grow(
+    topic: str,
+    partitions: int | None,
+    per_broker: int | None,
+    ids: list[int] | None,
+    dry_run: bool,
+    zk_connect: str,
+    as_json: bool,
+) -> None:
+    """Give a topic more partitions while it runs: --partitions in all, or --per-broker on each broker that has it.
 
-    The number survives restarts and overrides the broker's settings. Keys then choose among more partitions, so some
-    move; groups divide the new partitions without a restart. 0.7 brokers do not change, and the exit status is then 1.
-    `topics create` extends a topic to more brokers.
+    With --partitions, new partitions go to the brokers with the fewest, also to brokers without the topic. Partitions
+    of brokers that are down count. The numbers survive restarts and override the brokers' settings. Keys then choose
+    among more partitions, so some move; groups divide the new partitions without a restart. 0.7 brokers do not change.
+    If such a broker would have to, with --per-broker, the exit status is 1.
     """
+    if (partitions is None) == (per_broker is None):
+        raise click.UsageError(_ONE_NUMBER)
+    if ids and partitions is None:
+        raise click.UsageError("--brokers goes with --partitions: --per-broker is for all brokers that have the topic")
     with open_session(zk_connect) as client:
-        changes = grow_topic(client, topic, partitions, dry_run=dry_run)
+        changes = grow_topic(client, topic, partitions, ids, per_broker=per_broker, dry_run=dry_run)
+    if partitions is not None and len(changes) > 1:
+        click.echo(
+            f"--partitions {partitions} means {partitions} in all. Before this version it meant {partitions} on each"
+            f" broker, which is --per-broker {partitions} now",
+            err=True,
+        )
     rows = [(change.broker_id, _address_of(change), change.partitions, change.outcome) for change in sorted(changes)]
     show_table(("broker", "address", "partitions", "outcome"), rows, as_json=as_json)
     _fail_unless_done(changes, f"topic {topic} has not grown")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from gevent.lock import RLock
 from gevent.threadpool import ThreadPool
 
-from kafka2011.admin.exact_creation import MOST_PARTITIONS, PartitionCountError, TopicExistsError
-from kafka2011.admin.topic_changes import delete_topic, grow_topic
+from kafka2011.admin.exact_creation import PartitionCountError, TopicExistsError
+from kafka2011.admin.topic_changes import TopicKeptError, check_deletion, delete_topic
+from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.admin.topics import create_topic
 from kafka2011.errors import KafkaError
 from kafka2011.gateway.protocol.errors import ErrorCode
@@ -60,24 +61,31 @@ class TopicChanges:
         return DONE
 
     def delete(self, topic: str) -> Outcome:
-        """Delete a topic, and the offsets of groups in it."""
+        """Delete a topic, and the offsets of groups in it; nothing if a broker would keep its part of it."""
         if topic not in self._catalogue.lists:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
-        return self._do(lambda client: delete_topic(client, topic))
+
+        def work(client: ZkClient) -> None:
+            check_deletion(client, topic)
+            delete_topic(client, topic)
+
+        return self._do(work)
 
     def grow(self, topic: str, partitions: int, *, only_check: bool = False) -> Outcome:
         """Give a topic more partitions: `partitions` in all. With `only_check`, only say what would prevent that."""
         known = self._catalogue.lists.get(topic)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist"
-        brokers = sorted({where.broker_id for where in known.partitions})
-        counts = shares(partitions, brokers)
-        if partitions <= len(known.partitions) or counts is None or len(counts) < len(brokers):
-            has = f"topic {topic} has {len(known.partitions)} partitions on {len(brokers)} brokers"
-            return ErrorCode.INVALID_PARTITIONS, f"{has}: it can have any larger multiple of {len(brokers)}"
-        if only_check:
-            return DONE
-        return self._do(lambda client: grow_topic(client, topic, partitions // len(brokers)))
+        if partitions <= len(known.partitions):
+            has = f"topic {topic} has {len(known.partitions)} partitions"
+            return ErrorCode.INVALID_PARTITIONS, f"{has}: it can only have more, not {partitions}"
+
+        def work(client: ZkClient) -> None:
+            for change in grow_topic(client, topic, partitions, dry_run=only_check):
+                if not change.is_done:
+                    raise KafkaError(f"broker {change.broker_id}: {change.outcome}")
+
+        return self._do(work)
 
     def stop(self) -> None:
         """Let nothing more begin."""
@@ -94,6 +102,8 @@ class TopicChanges:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)
             except TopicExistsError as error:
                 return ErrorCode.TOPIC_ALREADY_EXISTS, str(error)
+            except TopicKeptError as error:
+                return ErrorCode.TOPIC_DELETION_DISABLED, str(error)
             except PartitionCountError as error:
                 return ErrorCode.INVALID_PARTITIONS, str(error)
             except KafkaError as error:
@@ -106,15 +116,3 @@ class TopicChanges:
             work(client)
         finally:
             client.shutdown()
-
-
-def shares(partitions: int, brokers: list[int]) -> dict[int, int] | None:
-    """Return how many partitions each broker gets, which add up to `partitions`; None if brokers cannot do that.
-
-    Every broker gets as many as the others: a topic grows on all of its brokers alike.
-    """
-    if not 0 < partitions <= MOST_PARTITIONS:
-        return None
-    if partitions < len(brokers):
-        return dict.fromkeys(brokers[:partitions], 1)
-    return None if partitions % len(brokers) else dict.fromkeys(brokers, partitions // len(brokers))

@@ -1,6 +1,6 @@
-"""Deletes or grows a topic in copies of a log.dir, and dies in each before another of the calls that change files.
+"""Changes a topic in copies of a log.dir, and dies in each before another of the calls that change files.
 
-    python -m tests.support.topic_dying BEFORE INTO delete|grow
+    python -m tests.support.topic_dying BEFORE INTO create|delete|grow
 
 The copies are INTO/1, INTO/2 and so on; INTO/0 is that in which nothing dies. It is started in an environment that
 `tests.support.dying` makes.
@@ -19,6 +19,7 @@ from tests.support.dying import count_below, steps_in
 
 TOPIC = "views"
 GROWN = 4
+NEW, CREATED = "clicks", 3
 
 
 def _do(log_dir: Path, what: str) -> None:
@@ -26,6 +27,8 @@ def _do(log_dir: Path, what: str) -> None:
         count_below(log_dir)
         if what == "delete":
             manager.delete_topic(TOPIC)
+        elif what == "create":
+            manager.create_topic(NEW, CREATED)
         else:
             manager.grow_topic(TOPIC, GROWN)
         count_below(log_dir / "no more")
