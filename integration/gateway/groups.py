@@ -3,7 +3,8 @@
     python -m integration.gateway.groups --minutes 5 --rounds 6 --seed 1 --directory DIRECTORY --jars JARS
 
 With the jars of kafka-clients, a Java consumer is a member from the beginning to the end, and a Java producer sends
-beside the other one; neither may end or lose a record.
+beside the other one; neither may end or lose a record. With --replicas 2, each broker has two processes, and the other
+one takes over when one ends or hangs.
 
 Every record that was acknowledged must reach a member. One may come again only if no commit behind it was confirmed
 before; a member that reads 0.7's offsets begins with the compressed set in which the last commit lies. A round that is
@@ -128,6 +129,7 @@ class Feed:
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": servers,
+                "enable.idempotence": True,  # what is sent twice would count as given twice
                 "message.timeout.ms": 600_000,
                 "linger.ms": 50,
                 "logger": _SILENT,
@@ -145,6 +147,8 @@ class Feed:
                 self._account.problems.append(f"{message.value()!r} was not acknowledged: {error}")
 
         number = 0
+        while len(self._producer.list_topics(TOPIC, SETTLE_S).topics[TOPIC].partitions) < self._count:
+            self._stopped.wait(0.1)  # this gateway has yet to hear of all partitions
         while not self._stopped.is_set():
             for _ in range(10):  # some of which make a batch
                 self._producer.produce(
@@ -241,13 +245,21 @@ class Round:
     """One cluster with its group, for some minutes."""
 
     def __init__(
-        self, directory: Path, seed: int, minutes: float, zk_connect: str | None = None, jars: Path | None = None
+        self,
+        directory: Path,
+        seed: int,
+        minutes: float,
+        zk_connect: str | None = None,
+        *,
+        jars: Path | None = None,
+        replicas: int = 1,
     ) -> None:
         self._directory = directory
         self._rng = random.Random(seed)
         self._minutes = minutes
         self._zk_connect = zk_connect
         self._jars = jars
+        self._replicas = replicas
         self.account = Account()
         self._members: list[Member] = []
         self._endless: list[Member] = []
@@ -260,7 +272,11 @@ class Round:
         with ExitStack() as stack:
             cluster = stack.enter_context(
                 LocalCluster(
-                    2, directory=self._directory / "cluster", zk_connect=self._zk_connect, properties=properties
+                    2,
+                    directory=self._directory / "cluster",
+                    zk_connect=self._zk_connect,
+                    properties=properties,
+                    replicas=self._replicas,
                 )
             )
             gateways = [
@@ -290,7 +306,7 @@ class Round:
                     member.process.terminate()
                 for member in members:
                     member.stop(kill=False)
-            self._check(cluster, client, feed.acknowledged)
+            self._check(client, feed.acknowledged)
         return self.account
 
     # What happens ----------------------------------------------------------------------------------------------------
@@ -320,7 +336,7 @@ class Round:
                     self._rng.choice(napping).process.send_signal(signal.SIGUSR1)
                     self._naps_until_s = time.monotonic() + 65
             else:
-                server = self._rng.choice(gateways if "gateway" in event else [*cluster.brokers.values()])
+                server = self._rng.choice(gateways if "gateway" in event else cluster.processes)
                 end, go_on = {
                     "kill": (server.kill, server.start),
                     "stop": (server.stop, server.start),
@@ -367,7 +383,7 @@ class Round:
         lacking = acknowledged - received
         self.account.problems.append(f"{len(lacking)} records reached nobody, such as {min(lacking)!r}")
 
-    def _check(self, cluster: LocalCluster, client: ZkClient, acknowledged: set[bytes]) -> None:
+    def _check(self, client: ZkClient, acknowledged: set[bytes]) -> None:
         """See that nothing came again behind which a commit was confirmed."""
         account = self.account
         account.acknowledged = len(acknowledged)
@@ -376,7 +392,7 @@ class Round:
         names = {where.znode_name: str(number) for number, where in enumerate(known.partitions)}
         order: dict[bytes, tuple[str, int, int]] = {}  # partition, number, and that of the first in its compressed set
         for number, where in enumerate(known.partitions):
-            order |= _stored(cluster, where, str(number))
+            order |= _stored(client, where, str(number))
         kinds = {member.name: member.kind for member in self._every}
         by_partition: dict[str, list[_Line]] = {}
         for member in self._every:
@@ -449,8 +465,8 @@ def _repeated(
             yield f"{line.member}: {line.value!r} of partition {name} came again, {number} below {floors[line.member]}"
 
 
-def _stored(cluster: LocalCluster, where: TopicPartition, name: str) -> dict[bytes, tuple[str, int, int]]:
-    broker = cluster.brokers[where.broker_id]
+def _stored(client: ZkClient, where: TopicPartition, name: str) -> dict[bytes, tuple[str, int, int]]:
+    broker = BrokerRegistry(client).brokers()[where.broker_id]
     order: dict[bytes, tuple[str, int, int]] = {}
     offset = number = set_number = 0
     with SimpleConsumer(broker.host, broker.port) as consumer:
@@ -469,8 +485,9 @@ def _stored(cluster: LocalCluster, where: TopicPartition, name: str) -> dict[byt
 @click.option("--rounds", default=1, show_default=True)
 @click.option("--seed", default=1, show_default=True, help="Of the first round.")
 @click.option("--directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--replicas", default=1, show_default=True, help="Processes of each broker.")
 @click.option("--jars", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Those of kafka-clients.")
-def main(minutes: float, rounds: int, seed: int, directory: Path | None, jars: Path | None) -> None:
+def main(minutes: float, rounds: int, seed: int, directory: Path | None, replicas: int, jars: Path | None) -> None:
     """Let members of one group come and go, kill them, gateways and brokers, and account for every record."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     logger.setLevel(logging.INFO)
@@ -481,7 +498,7 @@ def main(minutes: float, rounds: int, seed: int, directory: Path | None, jars: P
         path = place / f"round-{number}.json"
         if not path.exists():
             (place / f"round-{number}").mkdir(exist_ok=True)
-            account = Round(place / f"round-{number}", number, minutes, jars=jars).run()
+            account = Round(place / f"round-{number}", number, minutes, jars=jars, replicas=replicas).run()
             path.write_text(json.dumps({**vars(account), "events": dict(account.events)}, indent=1))
         found = json.loads(path.read_text())
         median_s = statistics.median(found["settled_s"]) if found["settled_s"] else 0.0
