@@ -12,6 +12,7 @@ from kafka2011.message.topic import partition_text
 from kafka2011.wire import refusal
 from kafka2011.wire.connection import BrokerConnection
 from kafka2011.wire.protocol import (
+    AT_ONCE,
     DEFAULT_MAX_FRAME_BYTES,
     ERROR_BYTES,
     RESPONSE_HEADER_BYTES,
@@ -301,4 +302,4 @@ def sets_for(fetch_bytes: int) -> tuple[int, int]:
 def _wait(wait_ms: int, min_bytes: int) -> FetchWait:
     if wait_ms < 0:
         raise ValueError(f"wait_ms is {wait_ms}: it must not be negative")
-    return FetchWait(wait_ms, min_bytes) if wait_ms else FetchWait(0, 0)
+    return FetchWait(wait_ms, min_bytes) if wait_ms else AT_ONCE

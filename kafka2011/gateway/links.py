@@ -10,6 +10,7 @@ from gevent import socket
 
 from kafka2011.errors import BrokerConnectionError, ProtocolError
 from kafka2011.wire.protocol import (
+    AT_ONCE,
     LATEST,
     FetchRequest,
     MultiFetchRequest,
@@ -93,12 +94,12 @@ class BrokerLink:
     def fetch(self, where: TopicPartition, position: int, max_bytes: int) -> bytes:
         """Return what lies at a position of a log. Raises BrokerError too."""
         what = f"a fetch of {where} at {position}"
-        self.send(encode_request(FetchRequest(where.topic, where.partition, position, max_bytes)))
+        self.send(encode_request(FetchRequest(where.topic, where.partition, position, max_bytes, AT_ONCE)))
         return bytes(decode_response(self.receive(), what))
 
     def offsets(self, where: TopicPartition, time_ms: int = LATEST, max_count: int = 1) -> list[int]:
         """Return offsets of a log as an offsets request does, newest first."""
-        self.send(encode_request(OffsetsRequest(where.topic, where.partition, time_ms, max_count)))
+        self.send(encode_request(OffsetsRequest(where.topic, where.partition, time_ms, max_count, is_ours=True)))
         body = decode_response(self.receive(), f"the offsets of {where}")
         return self._decoded(lambda: decode_offsets_body(body))
 

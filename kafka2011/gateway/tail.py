@@ -19,7 +19,14 @@ from kafka2011.errors import BrokerConnectionError, ErrorCodes, KafkaError, Offs
 from kafka2011.gateway.links import BARRIER
 from kafka2011.gateway.partition_log import FETCH_BYTES
 from kafka2011.gateway.records.layout import HEAD_BYTES
-from kafka2011.wire.protocol import FetchRequest, FetchWait, MultiFetchRequest, decode_multifetch_body, encode_request
+from kafka2011.wire.protocol import (
+    AT_ONCE,
+    FetchRequest,
+    FetchWait,
+    MultiFetchRequest,
+    decode_multifetch_body,
+    encode_request,
+)
 from zk.errors import ZkError
 
 if TYPE_CHECKING:
@@ -143,7 +150,7 @@ class BrokerTail:
         most_heads = 0 if may_wait else min(MOST_HEADS, MOST_PARTS // len(logs))
         questions = [self._question(log, size, most_heads) for log in logs]
         fetches = tuple(fetch for question in questions for fetch in question.fetches())
-        request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else None)
+        request = MultiFetchRequest(fetches, FetchWait(int(WAIT_S * 1000), 1) if may_wait else AT_ONCE)
         answers = iter(self._ask(request, WAIT_S if may_wait else 0.0))
         for question in questions:
             error, data = next(answers)

@@ -87,7 +87,8 @@ class FetchWait(NamedTuple):
     min_bytes: int
 
 
-_AT_ONCE = FetchWait(0, 0)
+AT_ONCE = FetchWait(0, 0)
+"""With it, a request is known as one of this package: a broker tells it errors that would end a client of 0.7."""
 
 
 class FetchRequest(NamedTuple):
@@ -155,14 +156,14 @@ def encode_request(request: Request) -> bytes:
         if isinstance(request, RefusalRequest):
             return _frame(REFUSAL, [topic_field(request.topic)])
         tail = _OFFSETS_TAIL.pack(request.partition, request.time_ms, request.max_count)
-        return _frame(OFFSETS, [topic_field(request.topic), tail, _encode_wait(_AT_ONCE if request.is_ours else None)])
+        return _frame(OFFSETS, [topic_field(request.topic), tail, _encode_wait(AT_ONCE if request.is_ours else None)])
     except struct.error as error:
         raise ProtocolError(f"a value does not fit its field in {type(request).__name__}: {error}") from error
 
 
 def without_wait(frame: bytes) -> bytes:
     """Return the frame of a request with a `wait`, but so that it is answered at once."""
-    return frame[:-WAIT_BYTES] + _encode_wait(_AT_ONCE)
+    return frame[:-WAIT_BYTES] + _encode_wait(AT_ONCE)
 
 
 def produce_frame(topic: bytes, partition: int, messages: AnyBytes) -> bytes:
@@ -224,7 +225,7 @@ def decode_request(frame: AnyBytes) -> Request:
         if request_type == OFFSETS:
             topic, position = _decode_topic(frame, _INT16.size)
             where, time_ms, most = _OFFSETS_TAIL.unpack_from(frame, position)
-            is_ours = _decode_wait(frame, position + _OFFSETS_TAIL.size) == _AT_ONCE
+            is_ours = _decode_wait(frame, position + _OFFSETS_TAIL.size) == AT_ONCE
             return OffsetsRequest(topic, where, time_ms, most, is_ours)
         if request_type == REFUSAL:
             return RefusalRequest(_decode_topic(frame, _INT16.size)[0])
