@@ -15,7 +15,7 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zk.client import ZkClient
     from zk.nodes import Watch
@@ -60,6 +60,39 @@ class GatewayAddress(NamedTuple):
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MalformedNode(path, text, "not the address of a gateway") from error
         return address
+
+
+class BrokerFault(NamedTuple):
+    """What is wrong with a broker as a gateway sees it, and what to do about it."""
+
+    text: str
+    remedy: str
+
+
+class GatewayStatus(NamedTuple):
+    """What is wrong at a gateway: why it cannot use its directory ("" if it can), and which brokers trouble it."""
+
+    directory: str = ""
+    brokers: Mapping[int, BrokerFault] = {}
+
+    @property
+    def text(self) -> str:
+        """The text of the znode that says that the gateway lives; empty if all is well."""
+        faults = {broker_id: list(fault) for broker_id, fault in sorted(self.brokers.items())}
+        return json.dumps({"directory": self.directory, "brokers": faults}) if self.directory or faults else ""
+
+    @classmethod
+    def from_node(cls, path: str, data: bytes | None) -> GatewayStatus:
+        """Parse that text. Raises MalformedNode."""
+        text = text_from(path, data)
+        if not text:
+            return cls()
+        try:
+            document = json.loads(text)
+            faults = {int(number): BrokerFault(*map(str, fault)) for number, fault in document["brokers"].items()}
+            return cls(str(document["directory"]), faults)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise MalformedNode(path, text, "not the status of a gateway") from error
 
 
 class PartitionList(NamedTuple):
@@ -152,19 +185,23 @@ class GatewayRegistry:
             except (NodeExists, VersionConflict) as error:
                 logger.info("another gateway has got a node id: %s", error)
 
-    def announce(self, number: int, status: str = "") -> None:
+    def announce(self, number: int, status: GatewayStatus | None = None) -> None:
         """Say that a gateway lives, in this session, and what is wrong with it. Raises NodeHeld.
 
         That happens while an older session of it lives.
         """
-        ephemeral.claim(self._nodes, paths.gateway_id(number), status.encode())
+        ephemeral.claim(self._nodes, paths.gateway_id(number), (status or GatewayStatus()).text.encode())
 
-    def statuses(self) -> dict[int, str]:
-        """Return what is wrong with each gateway that lives, by its number; "" if all is well."""
-        nodes = self._nodes.read_children(paths.GATEWAY_IDS)
-        return {
-            int(name): (node.data or b"").decode(errors="replace") for name, node in nodes.items() if name.isdecimal()
-        }
+    def statuses(self) -> dict[int, GatewayStatus]:
+        """Return what is wrong at each gateway that lives, by its number."""
+        statuses: dict[int, GatewayStatus] = {}
+        for name, node in self._nodes.read_children(paths.GATEWAY_IDS).items():
+            try:
+                if name.isdecimal():
+                    statuses[int(name)] = GatewayStatus.from_node(node.path, node.data)
+            except MalformedNode as error:
+                self.malformed.skip(error)
+        return statuses
 
     def retire(self, number: int) -> None:
         """Say so no more."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kafka2011.certificates import Authority
-from kafka2011.local_cluster import LocalCluster
+from kafka2011.local_cluster import LocalCluster, LocalClusterError, LocalGateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +28,8 @@ ALLOW = """
 ".*" = ["client"]
 [consume]
 "orders" = ["client", "reader"]
-".*" = ["client"]
+"[^h].*" = ["client"]
+"hidden" = ["reader"]
 [groups]
 "reports" = ["reader"]
 "unused" = ["*"]
@@ -50,6 +53,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with cluster:
         for topic in ("orders", "secrets"):
             assert produce(cluster, "client", topic) == "ok"
+        make = [sys.executable, "-m", "kafka2011", "topics", "create", "hidden", "--zookeeper", cluster.zk_connect]
+        subprocess.run(make, check=True, timeout=TIMEOUT_S)
         yield cluster
 
 
@@ -183,6 +188,21 @@ def errors_of(config: dict[str, Any], is_enough: Callable[[KafkaError], bool]) -
 def test_a_client_without_a_certificate_is_refused(secured: LocalCluster) -> None:
     errors = errors_of(settings(secured, None), lambda error: "certificate required" in error.str())
     assert any("certificate required" in error for error in errors), errors
+
+
+def test_a_client_is_told_if_brokers_refuse_the_gateway(secured: LocalCluster) -> None:
+    """It would look for another leader without end; the gateway's log names the certificate."""
+    assert fetch(secured, "reader", "hidden") == REFUSED
+    assert secured.gateway is not None
+    assert b"the broker knows this gateway by" in secured.gateway.output()
+
+
+def test_a_gateway_lets_nobody_in_whom_brokers_keep_out(secured: LocalCluster, tmp_path: Path) -> None:
+    gateway = LocalGateway(tmp_path, {"zk.connect": secured.zk_connect, "port": "0"})
+    with pytest.raises(
+        LocalClusterError, match=r"set tls.only and allow.file at the gateway, or serve.guarded.brokers"
+    ):
+        gateway.start()
 
 
 def test_sasl_is_refused_by_a_clear_error(cluster: LocalCluster) -> None:

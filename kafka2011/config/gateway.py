@@ -52,6 +52,11 @@ class GatewayConfig(ServerConfig):
         "The file that says which principals may produce to and consume from which topics; without it, everybody may."
         " Use the brokers' file, and let the brokers allow the gateway's certificate.",
     )
+    serve_guarded_brokers: bool = setting(
+        False,
+        Boolean(),
+        "Serve brokers with `tls.only` or an `allow.file` though this gateway has none: whoever reaches it gets in.",
+    )
     connections_max_idle_ms: int = setting(
         600_000, Integer(-1), "Close a connection that sends nothing for this time; -1 or 0 turns this off."
     )

@@ -382,6 +382,7 @@ class Appender:
             states.end(append.batch)
             error = _REFUSALS.get(states.check(append.batch).answer, error)
         append.finish(error, append.base)
+        self._tail.note_wait(time.monotonic() - append.deadline_s + self._timeout_s)
         self._moved.set()
 
     def _end_done(self) -> None:

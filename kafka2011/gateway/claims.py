@@ -9,6 +9,7 @@ import gevent
 
 from zk.clock import SYSTEM_CLOCK
 from zk.errors import NodeHeld, ZkError
+from zk.gateways import GatewayStatus
 from zk.sessions import SessionLease
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ RETRY_S = 1.0
 class Claims:
     """Claims its share of the live brokers. `on_lost` is called with a broker's id when it is served no more.
 
-    `status` gives what `doctor` is to show of this gateway; "" if all is well.
+    `status` gives what `doctor` is to show of this gateway, and `may_serve` says which brokers it may serve.
 
     Gateways divide brokers as members of a group divide partitions: both are sorted, and each takes a run of them. What
     has been sent to a broker cannot be fenced; so a claim counts only while its session certainly lives.
@@ -40,7 +41,8 @@ class Claims:
         address: GatewayAddress,
         on_lost: Callable[[int], object],
         clock: Clock = SYSTEM_CLOCK,
-        status: Callable[[], str] = str,
+        status: Callable[[], GatewayStatus] = GatewayStatus,
+        may_serve: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self._client = client
         self._catalogue = catalogue
@@ -52,7 +54,8 @@ class Claims:
         self._asked: set[int] = set()
         """Brokers that this session may have claimed: also those where ZooKeeper's answer was lost."""
         self._status = status
-        self._announced: str | None = None
+        self._may_serve = may_serve
+        self._announced: GatewayStatus | None = None
         self._greenlet: gevent.Greenlet[..., None] | None = None
 
     def start(self) -> None:
@@ -125,16 +128,18 @@ class Claims:
             self._announced = status
 
     def _share(self) -> set[int]:
-        """Return the live brokers that are this gateway's, and those of before that are away just now."""
+        """Return the brokers that are this gateway's, of those that live or are served by a gateway.
+
+        One that restarts stays where it is, and so do all others.
+        """
         if self._announced != self._status():
             self._announce()
         gateways = sorted({*self._catalogue.registry.live(), self.address.node_id})
-        brokers = sorted(self._catalogue.brokers)
+        brokers = sorted({*self._catalogue.brokers, *self._catalogue.claims, *self._claimed})
         each, rest = divmod(len(brokers), len(gateways))
         place = gateways.index(self.address.node_id)
         begin = place * each + min(place, rest)
-        share = set(brokers[begin : begin + each + (place < rest)])
-        return share | (self._claimed.keys() - set(brokers))
+        return set(filter(self._may_serve, brokers[begin : begin + each + (place < rest)]))
 
     def _give_up(self, broker_id: int) -> None:
         """Let another gateway serve a broker, once nothing more is sent to it from here."""

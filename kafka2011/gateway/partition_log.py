@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +43,8 @@ SLACK_BYTES = 64 * 1024
 """What a fetch reads beyond what is wanted: an index knows a place at most so far before a number."""
 MOST_FETCHED_BYTES = 8 * 1024 * 1024
 HINTS = 256
+REFUSED_S = 10.0
+"""How long a broker that refuses this gateway is not asked again."""
 MOST_SEGMENTS = 100_000
 _LENGTH = struct.Struct(">i")
 
@@ -82,6 +85,7 @@ class PartitionLog:
         self._generation = 0
         self.is_current = False  # what is readable has been indexed, as it was a moment ago
         self.fault = ""  # why it cannot be followed for now
+        self._refused_until_s = 0.0
         self.wanted_until_s = 0.0
         self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
         self.sent_sets: Callable[[], Iterator[SentSet]] = lambda: iter(())  # and not found yet, in this order
@@ -218,11 +222,17 @@ class PartitionLog:
             self.is_current = True
             self.wake()
 
-    def note_outage(self, why: str) -> None:
-        """Note that the broker does not answer: nobody knows what it has."""
+    def note_outage(self, why: str, *, is_refused: bool = False) -> None:
+        """Note that the broker does not answer, or refuses this gateway: nobody knows what it has."""
         self.is_current = False
         self.fault = why
+        self._refused_until_s = time.monotonic() + REFUSED_S if is_refused else 0.0
         self.wake()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker's rules do not let this gateway have it; it asks again after some seconds."""
+        return time.monotonic() < self._refused_until_s
 
     def wake(self) -> None:
         """Wake those who wait for a change at the end."""

@@ -13,6 +13,7 @@ from kafka2011.gateway.links import BrokerLinks
 from kafka2011.gateway.partition_log import PartitionLog
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.tail import BrokerTail
+from zk.gateways import BrokerFault
 
 if TYPE_CHECKING:
     import uuid
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 CURRENT_S = 20.0
 """How long an answer waits until the end of a log is known: it may have to be read for that."""
+SLOW_S = 0.5
+"""From which usual wait for an acknowledgement on `doctor` names a broker."""
 
 
 class _Served(NamedTuple):
@@ -71,6 +74,19 @@ class Partitions:
         """The logs of all partitions that were asked for."""
         return [served.log for served in self._served.values()]
 
+    def slow_brokers(self) -> dict[int, BrokerFault]:
+        """Return the brokers at which clients wait long for each acknowledgement."""
+        waits_s = {broker_id: served.tail.usual_wait_s for broker_id, served in self._brokers.items()}
+        return {
+            broker_id: BrokerFault(
+                f"what clients send is acknowledged only after {SLOW_S:g} s or more, as a rule",
+                "lower its log.default.flush.interval.ms and log.default.flush.scheduler.interval.ms (3000 by default"
+                " in Kafka 0.7); if its disk is slow, see the metrics of flushes",
+            )
+            for broker_id, wait_s in waits_s.items()
+            if wait_s >= SLOW_S
+        }
+
     def find(self, topic: str, number: int) -> Served | ErrorCode:
         """Return a partition in service, or why it is in none."""
         known = self._catalogue.lists.get(topic)
@@ -82,7 +98,7 @@ class Partitions:
         served = self._served.get(where)
         if served is None or (served.log.topic_id is not known.topic_id and served.log.topic_id != known.topic_id):
             served = self._served[where] = self._serve(where, number, known.topic_id)
-        return served
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if served.log.is_refused else served
 
     def known(self, topic: str, number: int) -> Served | None:
         """Return a partition that was asked for before, also while its broker is away; None for any other."""

@@ -15,7 +15,7 @@ from kafka2011.broker.connections.socket_server import ConnectionSettings, Socke
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.quota import ClientQuota, Quotas
-from kafka2011.errors import KafkaError
+from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.gateway.anchors import ZkAnchors
 from kafka2011.gateway.cache_files import CacheFaults, IndexCache, ListsCache
 from kafka2011.gateway.catalogue import Catalogue
@@ -27,6 +27,7 @@ from kafka2011.gateway.groups.directory import GroupDirectory
 from kafka2011.gateway.groups.lookups import Lookups
 from kafka2011.gateway.groups.offsets import GroupOffsets
 from kafka2011.gateway.groups.peers import Peers
+from kafka2011.gateway.guarded_brokers import fault_of
 from kafka2011.gateway.metrics import GATEWAY_METRICS, gateway_samples, obstacle
 from kafka2011.gateway.numbering.index_file import IndexDirectory
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
@@ -39,14 +40,14 @@ from zk.clock import SYSTEM_CLOCK
 from zk.commit_notes import CommitNotes
 from zk.connecting import connect
 from zk.errors import ZkError
-from zk.gateways import GatewayAddress
+from zk.gateways import GatewayAddress, GatewayStatus
 
 if TYPE_CHECKING:
     from kafka2011.broker.monitoring.exporter import Exporter
     from kafka2011.config import GatewayConfig
     from kafka2011.gateway.partition_log import PartitionLog
     from zk.client import ZkClient
-    from zk.gateways import GatewayRegistry
+    from zk.gateways import BrokerFault, GatewayRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class GatewayServer:
         self._exporter = self._new_exporter() if config.metrics_port >= 0 else None
         self._client: ZkClient | None = None
         self._faults = CacheFaults()
+        self._not_served: dict[int, BrokerFault | None] = {}
         self._is_started = False
 
     @property
@@ -109,9 +111,11 @@ class GatewayServer:
         lists = ListsCache(ListsFile(config.directory / "topics.json"), self._faults)
         catalogue = Catalogue(client, lists, self._drop_changed)
         catalogue.start()
+        for broker_id, fault in self._guarded(catalogue).items():
+            raise ConfigError(f"this gateway cannot serve broker {broker_id}: {fault.text}; {fault.remedy}")
         self.sockets.bind()
         address = self._address(catalogue.registry)
-        claims = Claims(client, catalogue, address, self._drop, status=lambda: self._faults.text)
+        claims = Claims(client, catalogue, address, self._drop, status=self._status, may_serve=self._may_serve)
         partitions = Partitions(config, catalogue, claims, self._new_index)
         topic_changes = TopicChanges(config, catalogue)
         coordinator = Coordinator(client, config.zk_connect)
@@ -186,6 +190,23 @@ class GatewayServer:
             self._config.metrics_bind_address,
             self._config.metrics_port,
         )
+
+    def _guarded(self, catalogue: Catalogue) -> dict[int, BrokerFault]:
+        """Return the brokers that this gateway does not serve, since it would let everybody in."""
+        faults = {number: fault_of(self._config, settings) for number, settings in catalogue.settings.items()}
+        return {number: fault for number, fault in faults.items() if fault is not None}
+
+    def _may_serve(self, broker_id: int) -> bool:
+        fault = None if self.gateway is None else self._guarded(self.gateway.catalogue).get(broker_id)
+        if fault is not None and self._not_served.get(broker_id) != fault:
+            logger.warning("this gateway does not serve broker %d: %s; %s", broker_id, *fault)
+        self._not_served[broker_id] = fault
+        return fault is None
+
+    def _status(self) -> GatewayStatus:
+        gateway = self.gateway
+        faults = {} if gateway is None else gateway.partitions.slow_brokers() | self._guarded(gateway.catalogue)
+        return GatewayStatus(self._faults.text, faults)
 
     def _address(self, registry: GatewayRegistry) -> GatewayAddress:
         config, ports = self._config, self.sockets.ports

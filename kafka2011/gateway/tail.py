@@ -8,14 +8,17 @@ is there as a whole. Those behind it are asked for in the same way, where they m
 from __future__ import annotations
 
 import logging
+import ssl
 import time
+from collections import deque
 from itertools import islice, takewhile
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import gevent
 from gevent.event import Event
 
-from kafka2011.errors import BrokerConnectionError, ErrorCodes, KafkaError, OffsetOutOfRangeError
+from kafka2011.errors import BrokerConnectionError, ErrorCodes, KafkaError, NotAllowedError, OffsetOutOfRangeError
 from kafka2011.gateway.links import BARRIER
 from kafka2011.gateway.partition_log import FETCH_BYTES
 from kafka2011.gateway.records.layout import HEAD_BYTES
@@ -47,6 +50,7 @@ MOST_PARTS = 1000
 HEADS_FROM_BYTES = 32 * 1024
 """A set of this size costs more to fetch than one more request."""
 MOST_HEADS = 32
+JUDGED_WAITS = 20
 WANTED_S = 30.0
 """How long the end of a log is followed after somebody has asked for it."""
 
@@ -84,6 +88,7 @@ class BrokerTail:
         self._own: set[PartitionLog] = set()  # where the newest set was a large one of the gateway's own
         self._behind: set[PartitionLog] = set()  # where more can be read at once
         self.connections = 0
+        self._waits_s: deque[float] = deque(maxlen=JUDGED_WAITS)
         self._greenlet = gevent.spawn(self._run)
 
     def want(self, log: PartitionLog) -> None:
@@ -95,6 +100,15 @@ class BrokerTail:
             self._wanted.set()
         if not log.is_current:
             self._nudge()
+
+    def note_wait(self, seconds: float) -> None:
+        """Keep how long something took from being sent until it could be read."""
+        self._waits_s.append(seconds)
+
+    @property
+    def usual_wait_s(self) -> float:
+        """The median of the newest of these waits; 0 while there were few."""
+        return median(self._waits_s) if len(self._waits_s) == JUDGED_WAITS else 0.0
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -113,6 +127,7 @@ class BrokerTail:
                 logger.debug("the tail of broker %d cannot be woken: %s", self._links.broker.id, error)
 
     def _run(self) -> None:
+        broker = self._links.broker
         while True:
             now_s = time.monotonic()
             for log in [log for log in self._logs if log.wanted_until_s <= now_s]:
@@ -131,12 +146,13 @@ class BrokerTail:
                 self._look(logs)
             except (BrokerConnectionError, ZkError) as error:
                 self._link.close()
-                logger.info("broker %d: %s", self._links.broker.id, error)
+                is_refused = isinstance(error.__cause__, ssl.SSLError)
+                logger.log(logging.WARNING if is_refused else logging.INFO, "broker %d: %s", broker.id, error)
                 for log in [*self._logs]:
-                    log.note_outage(str(error))
+                    log.note_outage(str(error), is_refused=is_refused)
                 gevent.sleep(RETRY_S)
             except Exception:
-                logger.exception("the tail of broker %d", self._links.broker.id)
+                logger.exception("the tail of broker %d", broker.id)
                 gevent.sleep(RETRY_S)
 
     def _look(self, logs: list[PartitionLog]) -> None:
@@ -235,6 +251,9 @@ class BrokerTail:
 
     def _give_up(self, log: PartitionLog, failed: Exception) -> None:
         """Follow a log no more until somebody wants it again."""
-        logger.warning("%s cannot be followed: %s", log.where, failed)
-        log.note_outage(str(failed))
+        is_refused = isinstance(failed, NotAllowedError)
+        known_by = self._links.broker.security or "no certificate: zk.connect names no file"
+        who = f" (the broker knows this gateway by {known_by})" if is_refused else ""
+        logger.warning("%s cannot be followed: %s%s", log.where, failed, who)
+        log.note_outage(str(failed), is_refused=is_refused)
         self._logs.pop(log, None)

@@ -29,6 +29,7 @@ from kafka2011.replica.state import Replica, ReplicaState
 from zk.broker_clocks import BrokerClock, ComparedClock
 from zk.cluster import Broker, TopicPartition
 from zk.gateway_members import GatewayMember
+from zk.gateways import BrokerFault, GatewayStatus
 from zk.offsets import CommittedOffset
 from zk.owners import Owner
 from zk.protection import Protection
@@ -77,6 +78,7 @@ CLUSTER = ClusterSnapshot(
     log_offsets={WHERE: LogOffsets(100, 900), OTHER: LogOffsets(0, 0)},
     replicas=replicas(2, "a", "ab", "ab"),
 )
+FULL_GATEWAY = GatewayStatus("/data/topics.json: No space left on device")
 HEALTHY = Checkup(
     CLUSTER,
     clocks={1: ComparedClock(BrokerClock(NOW_MS), NOW_MS - RETENTION_LIMIT_MS)},
@@ -160,9 +162,14 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "no gateway serves it, and gateways serve other brokers",
     ),
     "a gateway that cannot use its directory": (
-        replace(HEALTHY, claimed=frozenset({1, 2}), gateways={0: "", 4: "/data/topics.json: No space left on device"}),
+        replace(HEALTHY, claimed=frozenset({1, 2}), gateways={0: GatewayStatus(), 4: FULL_GATEWAY}),
         "gateway 4",
         "cannot use its directory: /data/topics.json: No space left on device",
+    ),
+    "a broker at which today's clients wait": (
+        replace(HEALTHY, claimed=frozenset({1, 2}), gateways={4: GatewayStatus("", {2: BrokerFault("slow", "flush")})}),
+        "broker 2",
+        "gateway 4: slow",
     ),
     "no broker": (sick(brokers={}, topics={}, groups={}), "brokers", "none is registered"),
     "a broker that does not answer": (

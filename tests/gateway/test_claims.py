@@ -144,6 +144,23 @@ def test_a_broker_that_is_away_stays_with_its_gateway(gateway: Gateway) -> None:
     assert gateway.served == [0, 1, 2]
 
 
+def test_a_broker_that_is_away_moves_no_other_one(gateway: Gateway) -> None:
+    """Clients of the others would have to look for another gateway, and again when it is back."""
+    other = Gateway(1, gateway)
+    for each in (gateway, other):
+        each.catalogue.brokers = dict.fromkeys(range(2))
+    gateway.claims.start()
+    other.claims.start()
+    await_that(lambda: (gateway.served, other.served) == ([0], [1]))
+    for each in (gateway, other):
+        each.catalogue.claims = each.catalogue.registry.claims()
+        del each.catalogue.brokers[0]
+    looked = len(gateway.client.calls), len(other.client.calls)
+    await_that(lambda: len(gateway.client.calls) > looked[0] + 4 and len(other.client.calls) > looked[1] + 4)
+    assert (gateway.served, other.served) == ([0], [1])
+    other.claims.stop()
+
+
 def test_a_claim_counts_only_as_long_as_its_session_certainly_lives(gateway: Gateway) -> None:
     """A gateway that was stopped for a while wakes up before it hears of anything."""
     gateway.claims.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -11,7 +12,7 @@ from kafka2011.gateway import tail
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
 from kafka2011.gateway.partitions import await_current
-from kafka2011.gateway.tail import BrokerTail
+from kafka2011.gateway.tail import JUDGED_WAITS, BrokerTail
 from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_appends import TOPIC_ID
 from tests.models.gateway.toys import Steps, ToyAnchors, ToyFile
@@ -121,3 +122,17 @@ def test_a_defect_is_noticed(defect: Defect, request: pytest.FixtureRequest, mon
     """The test that it names fails with it."""
     monkeypatch.setitem(globals(), "DEADLINE_S", 0.7)
     assert_noticed(defect, globals()[defect.shows["noticed_by"]], request)
+
+
+def test_a_broker_is_slow_if_most_of_many_sends_wait_long() -> None:
+    """One that waits long, as after a restart, says nothing."""
+    links: Any = SimpleNamespace(new=lambda: None)
+    follower = BrokerTail(links)
+    for wait_s in [9.0] * (JUDGED_WAITS - 1):
+        follower.note_wait(wait_s)
+    assert follower.usual_wait_s == 0.0
+    follower.note_wait(9.0)
+    assert follower.usual_wait_s == 9.0
+    for wait_s in [0.01] * (JUDGED_WAITS // 2 + 1):
+        follower.note_wait(wait_s)
+    assert follower.usual_wait_s == 0.01

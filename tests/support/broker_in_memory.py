@@ -10,6 +10,7 @@ from gevent.event import Event
 
 from kafka2011.errors import BrokerConnectionError, OffsetOutOfRangeError
 from kafka2011.wire.protocol import (
+    AT_ONCE,
     EARLIEST,
     LATEST,
     FetchRequest,
@@ -136,7 +137,7 @@ class LinkInMemory:
         del wait_s
         gevent.sleep(0)  # as with any socket, others run meanwhile
         request = self._requests.pop(0)
-        while request.fetches and request.wait is not None and not self._requests and not self._has_failed:
+        while request.fetches and request.wait not in {None, AT_ONCE} and not self._requests and not self._has_failed:
             if any(self._read(fetch)[1] or self._read(fetch)[0] for fetch in request.fetches):
                 break
             self._memory.grown.wait(0.05)

@@ -137,14 +137,22 @@ def brokers_without_a_gateway(checkup: Checkup) -> Iterator[Finding]:
 
 def gateways_without_files(checkup: Checkup) -> Iterator[Finding]:
     """Find gateways that cannot read or write their directory."""
-    for number, fault in sorted(checkup.gateways.items()):
-        if fault:
+    for number, status in sorted(checkup.gateways.items()):
+        if status.directory:
             yield Finding(
                 f"gateway {number}",
-                f"cannot use its directory: {fault}. It serves clients from memory, but after a restart it reads up to"
-                " 256 MiB of each partition again, and does not notice a ZooKeeper that was restored to an older copy",
+                f"cannot use its directory: {status.directory}. It serves clients from memory, but after a restart it"
+                " reads up to 256 MiB of each partition again, and does not notice a ZooKeeper that was restored to an"
+                " older copy",
                 "make its `directory` writable, or free space there; it goes on without a restart",
             )
+
+
+def brokers_that_trouble_gateways(checkup: Checkup) -> Iterator[Finding]:
+    """Find brokers that gateways do not serve on purpose, and those at which today's clients wait."""
+    for number, status in sorted(checkup.gateways.items()):
+        for broker_id, fault in sorted(status.brokers.items()):
+            yield Finding(f"broker {broker_id}", f"gateway {number}: {fault.text}", fault.remedy)
 
 
 def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
@@ -394,6 +402,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     clocks_that_retention_doubts,
     brokers_without_a_gateway,
     gateways_without_files,
+    brokers_that_trouble_gateways,
     topics_without_a_broker,
     requests_that_wait,
     partitions_without_an_owner,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zk.broker_clocks import ComparedClock
     from zk.cluster import TopicPartition
+    from zk.gateways import GatewayStatus
 
 
 class Finding(NamedTuple):
@@ -59,7 +60,7 @@ class Checkup:
     """By group, why its members cannot go on at an offset that lies within the log."""
     claimed: frozenset[int] = frozenset()
     """Brokers that a gateway serves."""
-    gateways: Mapping[int, str] = field(default_factory=dict)
-    """What is wrong with each gateway, by its number; "" if all is well."""
+    gateways: Mapping[int, GatewayStatus] = field(default_factory=dict)
+    """What is wrong at each gateway, by its number."""
     protection: Protection = field(default_factory=Protection)
     """Who may change which znodes, where zk.connect names a user whose they should be."""
