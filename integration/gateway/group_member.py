@@ -351,7 +351,9 @@ class MemberOf07:
         for where, offset in list(self._owned.items()):
             fetcher = self._fetchers.get(where.broker_id)
             if fetcher is None:
-                broker = registry.brokers()[where.broker_id]
+                broker = registry.brokers().get(where.broker_id)
+                if broker is None:  # it restarts
+                    continue
                 fetcher = self._fetchers[where.broker_id] = SimpleConsumer(broker.host, broker.port)
             try:
                 messages = [*fetcher.fetch(where.topic, where.partition, offset, 65536)]
