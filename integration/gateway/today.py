@@ -66,10 +66,10 @@ def read_partition(bootstrap_servers: str, topic: str, partition: int) -> list[t
 def _read(consumer: confluent_kafka.Consumer, where: confluent_kafka.TopicPartition) -> list[tuple[int, bytes]]:
     ends_s = time.monotonic() + READ_S
     position, end = 0, -1
+    consumer.assign([where])  # else librdkafka stays with a leader that has died before the first connection to it
     while end < 0 and time.monotonic() < ends_s:
         with suppress(confluent_kafka.KafkaException):
             _, end = consumer.get_watermark_offsets(where, timeout=10)
-    consumer.assign([where])
     read: list[tuple[int, bytes]] = []
     while not 0 <= end <= position:
         if time.monotonic() >= ends_s:

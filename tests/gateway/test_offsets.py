@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafka2011.errors import LogError
+from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests import offsets
 from kafka2011.gateway.requests.context import Caller
@@ -42,6 +44,33 @@ def test_a_message_of_0_7_is_told_with_the_time_that_was_asked_for(partition: Pa
     eventually(lambda: told(partition, 2_000) == (ErrorCode.NONE, 1, 2_000))
     assert told(partition, 2**62) == (ErrorCode.NONE, -1, -1)
     assert told(partition, offsets.LARGEST_TIME) == (ErrorCode.NONE, 0, 1_500)
+
+
+def test_an_end_that_is_not_known_yet_is_not_told(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients would take the log for shorter, or for empty."""
+    assert partition.sent(b"one") == (ErrorCode.NONE, 0)
+    partition.log.store()
+    eventually(lambda: told(partition, offsets.LATEST) == (ErrorCode.NONE, 1, -1))
+    index = partition.log.index
+    assert partition.anchors.text is not None
+    partition.anchors.text = partition.anchors.text.replace('"senders"', '"other"')
+    partition.file.stored = partition.file.tail = None
+
+    def fail(*_: object) -> None:
+        raise LogError("another gateway has written the anchors")
+
+    def open_again() -> PartitionIndex:
+        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(partition.log, "earliest", lambda: 1)
+            patch.setattr(PartitionIndex, "note_log_start", fail)
+            with pytest.raises(LogError):
+                partition.log.refresh_start()
+        return index()
+
+    monkeypatch.setattr(partition.log, "index", open_again)
+    assert told(partition, offsets.LATEST) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+    eventually(lambda: told(partition, offsets.LATEST) == (ErrorCode.NONE, 1, -1))
 
 
 def test_a_search_that_is_not_finished_is_asked_again(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,9 @@ def _at(served: Served, timestamp: int, ends_s: float) -> Body:
     if not await_current(served):
         return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     if timestamp == LATEST:
-        return {"offset": served.log.index().end.number}
+        end = served.log.index().end
+        is_known = served.log.is_current  # else the index has just been opened again
+        return {"offset": end.number} if is_known else {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     if timestamp < LARGEST_TIME:
         return {"error_code": ErrorCode.INVALID_REQUEST}
     if timestamp == LARGEST_TIME:
