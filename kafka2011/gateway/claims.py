@@ -56,17 +56,16 @@ class Claims:
         self._status = status
         self._may_serve = may_serve
         self._announced: GatewayStatus | None = None
-        self._greenlet: gevent.Greenlet[..., None] | None = None
+        self._greenlets: list[gevent.Greenlet[..., None]] = []
 
     def start(self) -> None:
         """Claim brokers, and go on doing so."""
         self._look()
-        self._greenlet = gevent.spawn(self._run)
+        self._greenlets = [gevent.spawn(self._repeat, self._look), gevent.spawn(self._repeat, self._renew)]
 
     def stop(self) -> None:
         """Give all claims back, if ZooKeeper answers."""
-        if self._greenlet is not None:
-            self._greenlet.kill()
+        gevent.killall(self._greenlets)
         if self._lease is not None:
             self._lease.end()
         self._claimed = {}
@@ -90,13 +89,21 @@ class Claims:
         """Return the gateway that serves a broker, with the broker's node id; None while none does."""
         return self._claimed.get(broker_id) or self._catalogue.claims.get(broker_id)
 
-    def _run(self) -> None:
+    def _repeat(self, work: Callable[[], None]) -> None:
         while True:
             gevent.sleep(RETRY_S if self._lease is None else min(RETRY_S, self._lease.renew_interval_s))
             try:
-                self._look()
+                work()
             except Exception:
                 logger.exception("claims on brokers cannot be looked after")
+
+    def _renew(self) -> None:
+        """Keep the session certain also while ZooKeeper takes long to answer what `_look` asks."""
+        try:
+            if self._lease is not None:
+                self._lease.renew()
+        except ZkError as error:
+            logger.debug("the session is not certain for now: %s", error)
 
     def _look(self) -> None:
         session_id = self._client.session_id

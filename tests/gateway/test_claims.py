@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import gevent
+import gevent.event
 import pytest
 from kazoo import exceptions as kazoo_errors
 
@@ -175,6 +177,30 @@ def test_a_claim_counts_only_as_long_as_its_session_certainly_lives(gateway: Gat
 
     await_that(is_held_later)  # the session lives
     assert gateway.lost == []
+
+
+def test_a_claim_counts_while_zookeeper_takes_long_for_what_else_is_asked(gateway: Gateway) -> None:
+    """As while the members of many groups share the partitions out."""
+    gateway.claims.start()
+    answered = gevent.event.Event()
+    calls = gateway.client.calls
+
+    def answer_only_syncs(call: str, _path: str) -> None:
+        if call != "sync":
+            answered.wait()
+
+    def is_answered(expected: int) -> bool:
+        return len(calls) >= expected
+
+    gateway.client.before = answer_only_syncs
+    try:
+        for _ in range(20):
+            expected = len(calls) + 2
+            gateway.clock.now_s += SESSION_S / 10
+            await_that(partial(is_answered, expected))
+            assert gateway.holds
+    finally:
+        answered.set()
 
 
 def test_what_was_claimed_in_a_session_that_is_over_is_lost(gateway: Gateway) -> None:

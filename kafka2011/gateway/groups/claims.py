@@ -61,7 +61,13 @@ class GroupClaims:
                 break
 
     def find(self, group: str) -> GatewayAddress:
-        """Return the gateway that coordinates a group: this one, if no other does. Raises ZkError."""
+        """Return the gateway that coordinates a group: this one, if no other does. Raises ZkError.
+
+        While its session may have ended, a gateway still names itself for what it has claimed, though it handles no
+        request: clients then ask again, while franz-go would tell the application that there is no coordinator.
+        """
+        if group in self._claimed and self._claims.certain_session_id() is None:
+            return self._address
         return self._address if self.holds(group) else self._claim(group) or self._address
 
     def coordinates(self, group: str) -> bool:

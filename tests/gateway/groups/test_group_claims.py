@@ -83,6 +83,20 @@ def test_nothing_is_claimed_while_the_session_may_have_ended(gateway: Gateway) -
     assert paths.gateway_group(GROUP) not in gateway.client.tree
 
 
+def test_who_coordinates_a_group_is_told_while_the_session_may_have_ended(gateway: Gateway, other: Gateway) -> None:
+    """Clients ask again then, and are sent elsewhere once another gateway has the group."""
+    gateway.claims.find(GROUP)
+    gateway.is_certain = False
+    assert gateway.claims.find(GROUP) == gateway.address
+    with pytest.raises(NotConnected):
+        gateway.claims.coordinates(GROUP)
+    gateway.begin_session(7)
+    end_session(gateway)
+    other.claims.find(GROUP)
+    gateway.is_certain = True
+    assert gateway.claims.find(GROUP) == other.address
+
+
 def test_a_claim_counts_only_while_its_session_is_certain(gateway: Gateway) -> None:
     gateway.claims.find(GROUP)
     gateway.is_certain = False
