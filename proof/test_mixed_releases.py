@@ -1,4 +1,7 @@
-"""Replicas of 0.2.0 and of this release, in one broker id: rolled forth and back, nothing confirmed is lost."""
+"""Brokers of 0.2.0 and of this release beside each other, and replicas of one broker id that are rolled forth and back.
+
+Nothing confirmed is lost, and topics keep their numbers of partitions as far as 0.2.0 knows them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from integration.broker.test_replicas import Sending, numbers, read
+from kafka2011.admin.exact_creation import PartitionCountError
+from kafka2011.admin.topic_changes import delete_topic
+from kafka2011.admin.topic_growth import grow_topic
+from kafka2011.admin.topics import create_topic
+from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.local_cluster import LocalBroker
+from kafka2011.producer.sync_producer import SyncProducer
 from kafka2011.replica.known_file import KnownFile
 from kafka2011.replica.state import ReplicaState
 from tests.support.waiting import eventually
@@ -111,6 +120,71 @@ def test_nothing_is_lost_while_replicas_are_rolled(
             for each in replicas.values():
                 for process in each:
                     process.stop()
+
+
+def test_topics_have_exact_numbers_beside_a_broker_of_the_former_release(
+    old_program: tuple[str, ...], tmp_path: Path
+) -> None:
+    """It makes the number of its settings only. It takes part where that is its share, and grows as it is requested."""
+    with LocalZooKeeper(data_dir=tmp_path / "zookeeper") as zookeeper, connect(zookeeper.connect_string) as client:
+        settings = {"zk.connect": zookeeper.connect_string, "num.partitions": "4"}
+        old = LocalBroker(0, tmp_path / "old", settings, old_program)
+        new = LocalBroker(1, tmp_path / "new", settings, _NEW)
+        registry = BrokerRegistry(client)
+        try:
+            old.start()
+            new.start()
+            for topic, partitions, expected in (("three", 3, {1: 3}), ("eight", 8, {0: 4, 1: 4})):
+                create_topic(client, topic, partitions=partitions)
+                assert registry.partitions_of(topic) == expected
+            for brokers in ([0], [0, 1]):
+                with pytest.raises(PartitionCountError, match="broker 0 can only make 4 partitions of topic refused"):
+                    create_topic(client, "refused", brokers, partitions=3)
+            assert sorted(registry.topics()) == ["eight", "three"]
+            assert all(change.is_done for change in grow_topic(client, "eight", 11))
+            assert sorted(registry.partitions_of("eight").values()) == [5, 6]
+            assert all(change.is_done for change in delete_topic(client, "eight").brokers)
+            assert registry.topics() == ["three"]
+        finally:
+            old.stop()
+            new.stop()
+
+
+def test_topics_with_an_exact_number_lose_nothing_when_a_broker_is_rolled_back(
+    old_program: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The former release serves more partitions than the exact number, never less, and its messages stay."""
+    with LocalZooKeeper(data_dir=tmp_path / "zookeeper") as zookeeper, connect(zookeeper.connect_string) as client:
+        settings = {"zk.connect": zookeeper.connect_string, "num.partitions": "4", "zk.sessiontimeout.ms": "2000"}
+        old, new = (LocalBroker(0, tmp_path, settings, program) for program in (old_program, _NEW))
+        registry = BrokerRegistry(client)
+        try:
+            new.start()
+            create_topic(client, "two", partitions=2)
+            create_topic(client, "seven", partitions=7)
+            _send(new, "seven", 6)
+            new.stop()
+            old.start()
+            assert registry.partitions_of_many(["seven", "two"]) == {"seven": {0: 7}, "two": {0: 4}}
+            with pytest.raises(PartitionCountError, match="broker 0 can only make 4 partitions"):
+                create_topic(client, "one", partitions=1)
+            _send(old, "two", 3)
+            old.stop()
+            new.start()
+            assert registry.partitions_of_many(["seven", "two"]) == {"seven": {0: 7}, "two": {0: 4}}
+            with SimpleConsumer(new.host, new.port) as consumer:
+                for topic, partition in (("seven", 6), ("two", 3)):
+                    assert [message.payload for message in consumer.fetch(topic, partition, 0)] == [b"kept"]
+            create_topic(client, "one", partitions=1)
+            assert registry.partitions_of("one") == {0: 1}
+        finally:
+            old.stop()
+            new.stop()
+
+
+def _send(broker: LocalBroker, topic: str, partition: int) -> None:
+    with SyncProducer(broker.host, broker.port) as producer:
+        producer.send(topic, [b"kept"], partition)
 
 
 def _compare(replicas: dict[str, Rolled], leader_port: Callable[[], int], confirmed: list[int]) -> None:

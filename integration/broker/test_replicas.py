@@ -750,6 +750,18 @@ def test_a_topic_is_created_with_an_exact_number_at_all_replicas(
     eventually(lambda: BrokerRegistry(zk_client).partitions_of(TOPIC) == {ID: partitions})
 
 
+def test_a_topic_grows_to_an_exact_number_at_all_replicas(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
+    """Also one that was created by the settings, which make another number at the next leader."""
+    replicas = new_replicas(2)
+    replicas.start("ab")
+    create_topic(zk_client, "others")
+    assert [change.partitions for change in grow_topic(zk_client, "others", PARTITIONS + 1)] == [PARTITIONS + 1]
+    assert _exact_counts(replicas["b"]) == {"others": PARTITIONS + 1}
+    replicas["a"].kill()
+    replicas.await_leader("b")
+    eventually(lambda: BrokerRegistry(zk_client).partitions_of("others") == {ID: PARTITIONS + 1})
+
+
 def test_a_replica_of_an_older_release_keeps_topics_from_being_created(
     new_replicas: NewReplicas, zk_client: ZkClient
 ) -> None:

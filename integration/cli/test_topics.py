@@ -10,7 +10,8 @@ import pytest
 from integration.cli.calling import PARTITIONS, output, rows, run
 from kafka2011 import EARLIEST, LATEST, ConsumerConnector, LocalCluster, SimpleConsumer
 from kafka2011.admin.topic_growth import grow_topic
-from kafka2011.errors import WrongPartitionError
+from kafka2011.admin.topics import create_topic
+from kafka2011.errors import KafkaError, WrongPartitionError
 from tests.support.waiting import eventually
 from zk import paths
 from zk.brokers import BrokerRegistry
@@ -301,6 +302,24 @@ def test_a_broker_that_does_not_do_it_is_named(two_brokers: LocalCluster) -> Non
         assert "has not said within 1 s" in found[1].outcome
         assert RequestRegistry(client).placed(1) == {}
         second.resume()
+
+
+def test_a_broker_that_does_not_create_a_topic_in_time_does_not_do_it_later(
+    two_brokers: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one deletes what it has made, and this one deletes it when it goes on."""
+    monkeypatch.setattr("kafka2011.admin.exact_creation.UNDO_TIMEOUT_S", 1.0)
+    second = two_brokers.brokers[1]
+    with connect(two_brokers.zk_connect) as client:
+        second.pause()
+        with pytest.raises(KafkaError, match=r"broker 1 has not created topic late: .*; not deleted yet: broker 1"):
+            create_topic(client, "late", partitions=4, timeout_s=1)
+        assert BrokerRegistry(client).topics() == ["views"]
+        assert not list(two_brokers.brokers[0].log_dir.glob("late-*"))
+        second.resume()
+        eventually(lambda: RequestRegistry(client).placed(1) == {}, what="the broker has gone on")
+        assert not list(second.log_dir.glob("late-*"))
+        create_topic(client, "late", partitions=4)
 
 
 @pytest.mark.parametrize(

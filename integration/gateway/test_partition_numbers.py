@@ -52,6 +52,10 @@ def num_partitions(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def admin(cluster: LocalCluster) -> AdminClient:
+    return new_admin(cluster)
+
+
+def new_admin(cluster: LocalCluster) -> AdminClient:
     return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "logger": silent()})
 
 
@@ -84,6 +88,27 @@ def test_a_topic_has_exactly_the_partitions_asked_for(cluster: LocalCluster, adm
         broker.start()
         eventually(lambda: registry.partitions_of_many(wanted) == counts)
     assert described(admin) == wanted
+
+
+def test_clients_see_a_new_topic_with_all_its_partitions_or_not_at_all(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
+    """While one broker has not made its part, nothing is seen of the others': keys of a topic that grows move."""
+    last, other = len(cluster.brokers) - 1, new_admin(cluster)  # answers on one connection are in order
+    with connect(cluster.zk_connect, 10_000) as client, ThreadPoolExecutor(1) as threads:
+        registry = BrokerRegistry(client)
+        cluster.brokers[last].pause()
+        try:
+            created = threads.submit(create, admin, "seen", 7)
+            eventually(lambda: len(registry.partitions_of("seen")) == last)
+            if last:
+                create_topic(client, "seen-later", [0])
+                eventually(lambda: "seen-later" in described(other))
+            assert "seen" not in described(other)
+        finally:
+            cluster.brokers[last].resume()
+        created.result()
+        assert described(admin)["seen"] == 7
 
 
 def test_a_refused_creation_leaves_nothing(cluster: LocalCluster, admin: AdminClient) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.admin.exact_creation import ExactCreation, await_registration
 from kafka2011.admin.partitions import count_on
+from kafka2011.admin.request_waiting import REQUEST_TIMEOUT_S
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import warn_of_brokers, with_log_offsets
 from kafka2011.errors import KafkaError
@@ -40,6 +41,7 @@ def create_topic(
     partitions: int | None = None,
     per_broker: int | None = None,
     dry_run: bool = False,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> list[CreatedTopic]:
     """Make a topic on brokers, all live ones by default, and wait until it is registered.
 
@@ -65,7 +67,7 @@ def create_topic(
         else:
             plan = creation.plan_each(per_broker or 0)
         if not dry_run:
-            creation.create(plan)
+            creation.create(plan, timeout_s)
         return [CreatedTopic(live[number], count) for number, count in plan.counts.items()]
     if dry_run:
         return [CreatedTopic(broker, count_on(broker, topic)) for broker in chosen]

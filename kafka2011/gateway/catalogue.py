@@ -57,6 +57,8 @@ class Catalogue:
         self._topics: dict[bytes, str] = {}  # by the ids that clients know
         self._kept = file.load()  # also of topics that are not registered now
         self.counts: dict[str, Mapping[int, int]] = {}
+        self.hidden: set[str] = set()
+        """Topics that this gateway is creating: clients shall not see them with a part of their partitions."""
         self.cluster_id = ""
         self._known: dict[str, KnownTopic] = {}
         self._changed = Event()
@@ -116,7 +118,7 @@ class Catalogue:
             self.brokers = self._brokers_registry.brokers(self._note)
             self.settings = self._settings_registry.settings()  # which brokers publish before they register
             self.claims = self.registry.claims(self._note)
-            names = self._brokers_registry.topics(self._note)
+            names = [topic for topic in self._brokers_registry.topics(self._note) if topic not in self.hidden]
             for gone in self.lists.keys() - set(names):  # deleted, or not registered again yet
                 del self.lists[gone]
                 self._known.pop(gone, None)

@@ -48,7 +48,15 @@ class TopicChanges:
         error, text = self._why_not_new(topic)
         if error:
             return error, text
-        return self._do(lambda client: create_topic(client, topic, partitions=partitions, dry_run=only_check))
+
+        def work(client: ZkClient) -> None:
+            self._catalogue.hidden.add(topic)
+            try:
+                create_topic(client, topic, partitions=partitions, dry_run=only_check)
+            finally:
+                self._catalogue.hidden.discard(topic)
+
+        return self._do(work)
 
     def _why_not_new(self, topic: str) -> Outcome:
         if topic in self._catalogue.lists:

@@ -134,11 +134,11 @@ class LogManager:
 
     def _open_logs(self, progress: Callable[[int, int], None] | None) -> None:
         try:
-            self.counts.load()
             self._deleted.load()
             self.retention_clock.open()
             self._directory.end_deletions()
             directories = self._directory.logs()
+            self.counts.load(directories.values())
             self._directory.claim(has_logs=bool(directories))
             recover = not self._directory.take_mark()
             if recover:

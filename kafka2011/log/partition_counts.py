@@ -19,7 +19,7 @@ from kafka2011.log.segment import os_error_text
 from zk.cluster import MAX_INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from kafka2011.disk import Disk
@@ -54,11 +54,21 @@ class PartitionCounts:
         exact = self.exact.get(topic)
         return max(self._by_topic.get(topic, self._default), self._grown.get(topic, 0)) if exact is None else exact
 
-    def load(self) -> None:
-        """Read both files. Raises LogError for a file that says something else, and OSError."""
+    def load(self, logs: Collection[tuple[str, int]]) -> None:
+        """Read both files. Raises LogError for a file that says something else, and OSError.
+
+        An older release changes nothing in the file of exact numbers. So a number that would hide a log is raised, and
+        one of a topic without logs is forgotten.
+        """
         self._grown, self.exact = self._read(FILE_NAME), self._read(EXACT_FILE_NAME)
         for topic in self._grown | self.exact:
             logger.info("topic %s has %d partitions, as a file in %s says", topic, self.of(topic), self._log_dir)
+        for topic in self.exact.keys() - {topic for topic, _ in logs}:
+            self.forget(topic)
+        for topic, partition in logs:
+            if self.exact.get(topic, partition + 1) <= partition:
+                logger.warning("topic %s has a log for partition %d: an older release has made it", topic, partition)
+                self.set_exact(topic, partition + 1)
 
     def _read(self, name: str) -> dict[str, int]:
         path = self._log_dir / name

@@ -944,6 +944,27 @@ def test_a_topic_is_created_with_an_exact_number(
         assert manager.topics() == {"kept": 2}
 
 
+def test_an_exact_number_hides_no_log(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
+    """An older release serves as many partitions as its settings say, so it may have made more logs meanwhile.
+
+    Nor does one stay of a topic that has no logs any more.
+    """
+    with make_manager(num_partitions=4) as manager:
+        manager.create_topic("views", 2)
+    write_log(log_dir, "views-2")
+    with make_manager(num_partitions=4) as manager:
+        manager.create_topic("gone", 2)
+    for number in range(2):
+        (log_dir / f"gone-{number}").rename(log_dir.parent / f"gone-{number}")
+    for _ in range(2):
+        with make_manager(num_partitions=4) as manager:
+            assert manager.topics() == {"views": 3}
+            assert manager.num_partitions("gone") == 4
+            log = manager.get("views", 2)
+            assert log is not None
+            assert log.end_offset == len(GOOD)
+
+
 def test_a_topic_that_has_logs_is_not_created(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
     """Also one whose logs are not served, and one with another exact number."""
     write_log(log_dir, "views-6")

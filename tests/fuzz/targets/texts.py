@@ -213,7 +213,7 @@ def open_files() -> Iterator[Run]:
             if kind == 1:
                 return "security", Security.read(path).user != ""
             counts = PartitionCounts(directory, 1)
-            counts.load()
+            counts.load([("t", 0)])
             assert counts.of("t") >= 1
             return "partitions"
 
