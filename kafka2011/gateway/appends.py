@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kafka2011.gateway.links import BrokerLink, BrokerLinks
     from kafka2011.gateway.numbering.boundaries import Numbered
-    from kafka2011.gateway.numbering.producers import SequenceVerdict
+    from kafka2011.gateway.numbering.producers import ProducerStates, SequenceVerdict
     from kafka2011.gateway.partition_log import PartitionLog
     from kafka2011.gateway.records.found import Origin
     from kafka2011.gateway.tail import BrokerTail
@@ -46,6 +46,8 @@ _REFUSALS = {
 }
 GAP_S = 30.0
 """For how long a batch may be missing before others of its producer: it was refused, or waits at another appender."""
+UNSEEN_S = 2.0
+"""How long a batch from the middle of an unknown producer's sequence waits for those before it."""
 SETTLE_S = 2.0
 """How long the end of a log may take to become known again before sets of unknown fate are sent again."""
 
@@ -238,6 +240,10 @@ class Appender:
             return False
         if append.needs_number and not self._log.is_current:
             # Its sequence may be in what has not been read yet; and what cannot be found would be sent again and again.
+            self._gaps.clear()  # later batches wait for this one from now on
+            append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return False
+        if append.batch is not None and self._may_be_early(append.batch, states):
             append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return False
         if append.batch is not None and not self._is_new(append, states.check(append.batch), append.batch):
@@ -261,7 +267,7 @@ class Appender:
                 append.finish(first.error, first.first_number)
         elif verdict.answer is SequenceAnswer.REPEAT:
             append.finish(first_number=verdict.first_number)
-        elif verdict.answer is SequenceAnswer.OUT_OF_ORDER and self._may_close(batch):
+        elif verdict.answer is SequenceAnswer.OUT_OF_ORDER and self._may_close(batch, GAP_S):
             append.finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif verdict.answer is not SequenceAnswer.APPEND:
             append.finish(_REFUSALS[verdict.answer])
@@ -275,7 +281,16 @@ class Appender:
                 append.finish(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         return not append.done.is_set() and verdict.answer is SequenceAnswer.APPEND
 
-    def _may_close(self, batch: Origin) -> bool:
+    def _may_be_early(self, batch: Origin, states: ProducerStates) -> bool:
+        """Say whether a batch may have overtaken the first ones of its producer, of which nothing is known.
+
+        Those may have been refused a moment ago, when the end of the log was not known. librdkafka takes a later batch
+        that is stored for the proof that all before it are, and never sends them again. It sends them in order once
+        this one is refused, too.
+        """
+        return bool(batch.first_sequence) and not states.knows(batch.producer_id) and self._may_close(batch, UNSEEN_S)
+
+    def _may_close(self, batch: Origin, gap_s: float) -> bool:
         """Say whether the batches that are missing before this one may still come.
 
         When a broker has moved, those that were under way are answered late, and come again behind others. A client
@@ -283,7 +298,7 @@ class Appender:
         """
         now_s = time.monotonic()
         self._gaps = {producer: since_s for producer, since_s in self._gaps.items() if now_s - since_s < 2 * GAP_S}
-        return now_s - self._gaps.setdefault(batch.producer_id, now_s) < GAP_S
+        return now_s - self._gaps.setdefault(batch.producer_id, now_s) < gap_s
 
     def _may_go_on(self) -> bool:
         """Say whether what is under way may be sent and waited for; answer all of it if not."""

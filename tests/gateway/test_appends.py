@@ -16,6 +16,7 @@ from kafka2011.gateway.appends import Append, Appender
 from kafka2011.gateway.numbering import senders
 from kafka2011.gateway.numbering.partition_index import PartitionIndex
 from kafka2011.gateway.partition_log import PartitionLog
+from kafka2011.gateway.partitions import Served, await_current
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.records.batches import open_batches
 from kafka2011.gateway.records.found import Origin
@@ -270,6 +271,32 @@ def test_a_batch_whose_predecessor_may_still_come_is_to_be_sent_again(
     monkeypatch.setattr(appends, "GAP_S", 0.0)
     assert partition.sent(b"e", producer=(9, 0, 4)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert list(partition.values().values()) == [b"a", b"b", b"c"]
+
+
+def test_a_batch_does_not_overtake_the_first_of_its_producer(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a later one is stored, librdkafka takes the first one for stored: its records would be lost."""
+    first, later = (7, 0, 0), (7, 0, 1)
+    assert partition.sent(b"before") == (ErrorCode.NONE, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(appends, "SETTLE_S", 0.0)
+        patch.setattr(BrokerTail, "want", lambda *_: None)
+        partition.log.note_outage("the broker restarts")
+        assert partition.sent(b"one", producer=first) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    await_current(Served(partition.log, partition.appender, partition.tail))
+    assert partition.sent(b"two", producer=later) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert partition.sent(b"one", producer=first) == (ErrorCode.NONE, 1)
+    assert partition.sent(b"two", producer=later) == (ErrorCode.NONE, 2)
+
+
+def test_a_producer_that_is_forgotten_goes_on_after_a_moment(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that was idle for long, a gateway may know nothing."""
+    assert partition.sent(b"two", producer=(7, 0, 1)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    monkeypatch.setattr(appends, "UNSEEN_S", 0.0)
+    assert partition.sent(b"two", producer=(7, 0, 1)) == (ErrorCode.NONE, 0)
 
 
 def test_each_gap_of_a_producer_has_its_time(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:

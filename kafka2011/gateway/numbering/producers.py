@@ -154,6 +154,10 @@ class ProducerStates:
         is_whole = first is not None and first[1] >= origin.records
         return SequenceVerdict(SequenceAnswer.REPEAT, stored, first[0] if first and is_whole else -1, last[0])
 
+    def knows(self, producer_id: int) -> bool:
+        """Say whether something of a producer was found in the log, or is in flight."""
+        return producer_id in self._known or producer_id in self._in_flight
+
     def stored_at(self, origin: Origin) -> int:
         """Return the number that the first record of a stored batch has; -1 if that is not known any more."""
         known = self._known.get(origin.producer_id)
