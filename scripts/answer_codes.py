@@ -1,4 +1,4 @@
-"""What clients do with each error code of the gateway, as tables for docs/, from the table that a proof has filled."""
+"""Renders tables for docs/ of what clients do with each error code, from the table that a proof has filled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WAYS = {"produce": "of a producer", "consume": "of a consumer", "commit": "of a
 
 
 class Measured(NamedTuple):
-    """What clients did with one code at one level of responses to a request: by client, with the request's version."""
+    """The reactions of clients to one code at one level of responses to a request, each with the request's version."""
 
     way: str
     api: Api
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
 
     @property
     def answered(self) -> str:
-        """When the gateway answers the code."""
+        """A text that says when the gateway answers the code."""
         level = LEVELS[self.api, self.level]
         if self.code is level.passing:
             return "for a state that passes"

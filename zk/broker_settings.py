@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 512 * 1024
-"""How large the text of a broker's settings may be. ZooKeeper closes connections that send it 1 MiB."""
+"""The largest text of a broker's settings. ZooKeeper closes connections that send it 1 MiB."""
 
 
 class BrokerSettingsRegistry:

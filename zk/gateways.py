@@ -63,14 +63,14 @@ class GatewayAddress(NamedTuple):
 
 
 class BrokerFault(NamedTuple):
-    """What is wrong with a broker as a gateway sees it, and what to do about it."""
+    """A broker's fault as a gateway sees it, and its remedy."""
 
     text: str
     remedy: str
 
 
 class GatewayStatus(NamedTuple):
-    """What is wrong at a gateway: why it cannot use its directory ("" if it can), and which brokers trouble it."""
+    """The faults at a gateway: why it cannot use its directory ("" if it can), and brokers that trouble it."""
 
     directory: str = ""
     brokers: Mapping[int, BrokerFault] = {}

@@ -50,7 +50,7 @@ class RequestKind(Enum):
 
 
 class TopicRequest(NamedTuple):
-    """What a broker is to do with a topic. `partitions` is 0 for kinds that have no number."""
+    """A request about a topic. `partitions` is 0 for kinds that have no number."""
 
     kind: RequestKind
     partitions: int = 0

@@ -85,7 +85,7 @@ def test_registered_as_0_7_does(new_broker: NewBroker, zk_connect: str, zk_clien
 
 
 def test_its_settings_are_published(new_broker: NewBroker, zk_connect: str, zk_client: ZkClient) -> None:
-    """In the session of its registration, and before that: whoever sees the broker sees its settings."""
+    """A broker publishes its settings before it registers, so that whoever sees the broker sees its settings."""
     settings = {"log.retention.hours": 0.5, "topic.log.file.size": "views:2000"}
     broker = new_broker(settings, broker_id=4, zk_connect=zk_connect)
     broker.start()

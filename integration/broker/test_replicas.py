@@ -751,7 +751,7 @@ def test_a_topic_is_created_with_an_exact_number_at_all_replicas(
 
 
 def test_a_topic_grows_to_an_exact_number_at_all_replicas(new_replicas: NewReplicas, zk_client: ZkClient) -> None:
-    """Also one that was created by the settings, which make another number at the next leader."""
+    """That is so for a topic that was created by the settings, too: they make another number at the next leader."""
     replicas = new_replicas(2)
     replicas.start("ab")
     create_topic(zk_client, "others")

@@ -38,7 +38,7 @@ def test_topics_are_created_listed_and_described(cluster: LocalCluster, zookeepe
 
 @pytest.mark.parametrize("partitions", [1, 3, 4, 7])
 def test_a_topic_has_the_number_of_partitions_that_is_asked_for(zookeeper: tuple[str, str], partitions: int) -> None:
-    """In all, or on each of the brokers; one that exists is left as it is."""
+    """The number is in all, or for each broker. A topic that exists is left as it is."""
     topic = f"counted-{partitions}"
     made = rows("topics", "create", topic, "--partitions", partitions, *zookeeper)
     assert {"topic": topic, "brokers": len(made), "partitions": partitions} in rows("topics", "list", *zookeeper)
@@ -147,7 +147,7 @@ def test_a_number_is_in_all_or_on_each_broker(arguments: tuple[str, ...], zookee
 
 
 def test_a_topic_grows_to_brokers_without_it(two_brokers: LocalCluster) -> None:
-    """Unless others are named."""
+    """`--brokers` names others."""
     where = ("--zookeeper", two_brokers.zk_connect)
     for topic, brokers, expected in (("spread", (), {0: 2, 1: 2}), ("kept", ("--brokers", "1"), {1: 4})):
         output("topics", "create", topic, "--brokers", "1", *where)
@@ -261,7 +261,7 @@ def test_brokers_that_join_topics_do_not_join_one_that_is_deleted(tmp_path: Path
 
 
 def test_brokers_that_join_topics_leave_one_with_an_exact_number(tmp_path: Path) -> None:
-    """Also one that is new, or restarted; they join it once it was deleted and made anew without a number."""
+    """New and restarted brokers, too. They join a topic that was deleted and created again without a number."""
     properties = {"join.topics": "true", "zk.sessiontimeout.ms": 2000, "num.partitions": 2}
     with LocalCluster(2, directory=tmp_path, properties=properties) as cluster:
         where = ("--zookeeper", cluster.zk_connect)

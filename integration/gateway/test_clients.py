@@ -130,7 +130,7 @@ def test_a_time_finds_the_first_record_that_is_not_older(cluster: LocalCluster, 
 
 
 def test_a_record_that_was_just_written_is_found_by_its_time(cluster: LocalCluster, topic: str) -> None:
-    """Also if the clock of its producer is ahead of the broker's, or files have other times."""
+    """It is found even if its producer's clock is ahead of the broker's, and whatever times the files have."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "unused"})
     first_ms = int(time.time() * 1000) - 10
     for number in range(20):

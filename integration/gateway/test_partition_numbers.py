@@ -68,7 +68,7 @@ def described(admin: AdminClient) -> dict[str, int]:
 
 
 def test_a_topic_has_exactly_the_partitions_asked_for(cluster: LocalCluster, admin: AdminClient) -> None:
-    """At once, by what the client is told and what brokers have registered, and after a restart of a broker.
+    """The client is told that number, brokers have registered it, and it stays after a restart of a broker.
 
     They are spread evenly.
     """
@@ -93,7 +93,7 @@ def test_a_topic_has_exactly_the_partitions_asked_for(cluster: LocalCluster, adm
 def test_clients_see_a_new_topic_with_all_its_partitions_or_not_at_all(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:
-    """While one broker has not made its part, nothing is seen of the others': keys of a topic that grows move."""
+    """Clients see no topic while one of its brokers has not made its part: when a topic grows, keys move."""
     last, other = len(cluster.brokers) - 1, new_admin(cluster)  # answers on one connection are in order
     with connect(cluster.zk_connect, 10_000) as client, ThreadPoolExecutor(1) as threads:
         registry = BrokerRegistry(client)
@@ -185,7 +185,7 @@ def test_a_broker_that_starts_does_not_add_to_a_topic(cluster: LocalCluster, adm
 
 
 def test_a_topic_grows_to_exactly_the_partitions_asked_for(cluster: LocalCluster, admin: AdminClient) -> None:
-    """Whether it was created with a number or by a broker's settings; those of brokers that are down count.
+    """It does not matter whether a number or the settings made the topic; partitions of brokers that are down count.
 
     A check alone changes nothing, and fewer than there are is refused.
     """
@@ -226,7 +226,7 @@ def test_a_check_alone_creates_nothing(cluster: LocalCluster, admin: AdminClient
 
 
 def test_a_topic_that_a_broker_of_07_has_is_not_deleted(cluster: LocalCluster, admin: AdminClient) -> None:
-    """Nothing of it, on no broker: a half-deleted topic would come back with the next look."""
+    """No broker deletes anything: a half-deleted topic would come back with the next look."""
     create(admin, "kept", 3)
     with connect(cluster.zk_connect, 10_000) as client:
         registry = BrokerRegistry(client)

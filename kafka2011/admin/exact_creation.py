@@ -30,7 +30,7 @@ MOST_PARTITIONS = 10_000
 """The most partitions of a topic that is created or grown to a number in all."""
 REGISTER_TIMEOUT_S = 10.0
 UNDO_TIMEOUT_S = 15.0
-"""How long the brokers that have made a topic may take to delete it when others have not; they go on with it."""
+"""The time that brokers have to delete their part of a topic when others have made none. They may finish later."""
 
 
 class TopicExistsError(KafkaError):
@@ -42,7 +42,7 @@ class PartitionCountError(KafkaError):
 
 
 class CreationPlan(NamedTuple):
-    """How a topic will be created: the number of partitions of each broker, and which brokers are requested to.
+    """The number of partitions that each broker will have, and the brokers that get a request for it.
 
     `there` has what other brokers have of it already.
     """
@@ -157,7 +157,7 @@ class ExactCreation:
                 producer.send(self._topic, [])
 
     def _undo(self, broker_ids: Collection[int]) -> str:
-        """Have brokers delete the topic, unless it has messages by now, and say what is left."""
+        """Let brokers delete the topic unless it has messages by now, and return a text that says what is left."""
         for number in broker_ids:
             self._requests.place(number, self._topic, UNDO)
         outcomes = await_requests(self._requests, self._topic, broker_ids, UNDO_TIMEOUT_S, withdraw=False)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zk.requests import RequestRegistry
 
 REQUEST_TIMEOUT_S = 60.0
-"""How long a living broker may take; to remove a terabyte takes some minutes, which it goes on with."""
+"""The time that a living broker has. It may finish later: to remove a terabyte takes some minutes."""
 POLL_S = 0.05
 
 

@@ -89,7 +89,7 @@ def _listed(client: ZkClient, topic: str) -> PartitionList | None:
 
 
 class _Growth:
-    """What is known of a topic before it grows."""
+    """A topic before it grows."""
 
     def __init__(self, client: ZkClient, topic: str, timeout_s: float) -> None:
         self._client = client

@@ -53,7 +53,7 @@ class LeaderSession(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What a broker tells of itself beside its address: where it listens over TLS, and its settings."""
+    """The facts that a broker publishes beside its address: where it listens over TLS, and its settings."""
 
     tls: TlsListener | None = None
     settings: Mapping[str, str] | None = None

@@ -165,7 +165,9 @@ def grow(
     if (partitions is None) == (per_broker is None):
         raise click.UsageError(_ONE_NUMBER)
     if ids and partitions is None:
-        raise click.UsageError("--brokers goes with --partitions: --per-broker is for all brokers that have the topic")
+        raise click.UsageError(
+            "--brokers can be used with --partitions only: --per-broker changes all brokers that have the topic"
+        )
     with open_session(zk_connect) as client:
         changes = grow_topic(client, topic, partitions, ids, per_broker=per_broker, dry_run=dry_run)
     if partitions is not None and len(changes) > 1:

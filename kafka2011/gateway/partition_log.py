@@ -44,7 +44,7 @@ SLACK_BYTES = 64 * 1024
 MOST_FETCHED_BYTES = 8 * 1024 * 1024
 HINTS = 256
 REFUSED_S = 10.0
-"""How long a broker that refuses this gateway is not asked again."""
+"""The time until a broker that refuses this gateway is asked again."""
 MOST_SEGMENTS = 100_000
 _LENGTH = struct.Struct(">i")
 
@@ -231,7 +231,7 @@ class PartitionLog:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the broker's rules do not let this gateway have it; it asks again after some seconds."""
+        """Whether the broker's rules do not let this gateway have it. It asks again after some seconds."""
         return time.monotonic() < self._refused_until_s
 
     def wake(self) -> None:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 CURRENT_S = 20.0
 """How long an answer waits until the end of a log is known: it may have to be read for that."""
 SLOW_S = 0.5
-"""From which usual wait for an acknowledgement on `doctor` names a broker."""
+"""`doctor` names a broker whose usual wait for an acknowledgement is this or longer."""
 
 
 class _Served(NamedTuple):

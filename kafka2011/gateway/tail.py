@@ -51,6 +51,8 @@ HEADS_FROM_BYTES = 32 * 1024
 """A set of this size costs more to fetch than one more request."""
 MOST_HEADS = 32
 JUDGED_WAITS = 20
+_REFUSALS = {"TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_UNKNOWN_CA"}
+"""The reasons of OpenSSL for a missing certificate and for one of an unknown authority."""
 WANTED_S = 30.0
 """How long the end of a log is followed after somebody has asked for it."""
 
@@ -73,6 +75,11 @@ class _Question(NamedTuple):
         for data, _ in self.sets[:-1]:
             position += len(data)
             yield FetchRequest(where.topic, where.partition, position, HEAD_BYTES)
+
+
+def is_refusal(cause: BaseException | None) -> bool:
+    """Say whether a broker refuses this gateway's certificate for good, not as while its clock is off."""
+    return isinstance(cause, ssl.SSLError) and cause.reason in _REFUSALS
 
 
 class BrokerTail:
@@ -146,7 +153,7 @@ class BrokerTail:
                 self._look(logs)
             except (BrokerConnectionError, ZkError) as error:
                 self._link.close()
-                is_refused = isinstance(error.__cause__, ssl.SSLError)
+                is_refused = is_refusal(error.__cause__)
                 logger.log(logging.WARNING if is_refused else logging.INFO, "broker %d: %s", broker.id, error)
                 for log in [*self._logs]:
                     log.note_outage(str(error), is_refused=is_refused)

@@ -1,4 +1,4 @@
-"""How many partitions a broker has of each topic: by its settings, by growth, or exactly as its creation requested.
+"""The number of partitions of each topic on a broker: by its settings, by growth, or exactly as it was created.
 
 Numbers are kept in log.dir, so that they outlive restarts and move with the logs. `.kafka2011_partitions` has topics
 that may have more than the settings say, and `.kafka2011_exact_partitions` has topics that were created with an exact

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 REPLICA_FETCH = 100
 EXACT_PARTITIONS = 103
-"""What a replica that keeps exact numbers of partitions has among the numbers in its member node; no request's type."""
+"""A number that replicas which keep exact numbers of partitions list in their member node. It is no request's type."""
 MOST_RANGES = 1024
 
 _TYPE = struct.Struct(">h")

@@ -88,7 +88,7 @@ class FetchWait(NamedTuple):
 
 
 AT_ONCE = FetchWait(0, 0)
-"""With it, a request is known as one of this package: a broker tells it errors that would end a client of 0.7."""
+"""The wait of a client of this package, to which a broker tells errors that would end a client of 0.7."""
 
 
 class FetchRequest(NamedTuple):

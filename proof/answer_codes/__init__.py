@@ -1,1 +1,1 @@
-"""What today's clients do with each error code that the gateway may answer: drivers, the faulty gateway, the table."""
+"""The proof of what today's clients do with each error code: drivers, a faulty gateway, the table."""

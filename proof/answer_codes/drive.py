@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 
 MOST_FAILURES = 20
 SEND_S = 30
+IN_PYTHON: dict[str, Any] = {
+    "auto_offset_reset": "earliest",
+    "enable_auto_commit": False,
+    "heartbeat_interval_ms": 500,
+    "session_timeout_ms": 6000,
+}
+"""The settings of both consumers in Python."""
 
 
 def say(what: str, text: object) -> None:
@@ -19,7 +26,7 @@ def say(what: str, text: object) -> None:
 
 
 class Failures:
-    """What a client told its application."""
+    """The errors that a client told its application."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -99,14 +106,7 @@ def kafka_python(servers: str, way: str, topic: str, group: str) -> int:
     if way == "produce":
         producer = kafka.KafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
         return finish(lambda value: producer.send(topic, value).get(SEND_S), failures)
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        heartbeat_interval_ms=500,
-        session_timeout_ms=6000,
-    )
+    consumer = kafka.KafkaConsumer(bootstrap_servers=servers, group_id=group, **IN_PYTHON)
     consumer.subscribe([topic])
     while True:
         try:
@@ -139,15 +139,7 @@ async def aiokafka(servers: str, way: str, topic: str, group: str) -> int:
                 failures.tell(error)
                 status = 1
         return status
-    consumer = ak.AIOKafkaConsumer(
-        topic,
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        heartbeat_interval_ms=500,
-        session_timeout_ms=6000,
-    )
+    consumer = ak.AIOKafkaConsumer(topic, bootstrap_servers=servers, group_id=group, **IN_PYTHON)
     await consumer.start()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""How many partitions of a topic each broker gets."""
+"""The number of partitions of a topic that each broker gets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_topics_with_few_partitions_go_to_different_brokers() -> None:
 
 
 def test_brokers_with_fewer_get_more() -> None:
-    """What brokers have stays; brokers that get no more, but have some, count."""
+    """Brokers keep what they have, and count if they have some and get no more."""
     counts = place("views", 9, BROKERS, {0: 4, 2: 1})
     assert counts[0] == 4
     assert sorted([counts[2], counts[5]]) == [2, 3]

@@ -32,7 +32,7 @@ from tests.support.record_batches import Record, batch_of, batches_in, read_batc
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from kafka2011.gateway.numbering.stores import AnchorState
 
@@ -120,13 +120,6 @@ def told(append: Append) -> tuple[ErrorCode, int]:
 def each_way_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all that was sent read back, or only heads of it, as of large sets."""
     monkeypatch.setattr(tail, "HEADS_FROM_BYTES", 1 if request.param == "heads" else 1 << 30)
-
-
-@pytest.fixture
-def partition() -> Iterator[Partition]:
-    made = Partition()
-    yield made
-    made.tail.stop()
 
 
 def test_the_number_is_that_of_the_first_record_behind_what_others_have_appended(partition: Partition) -> None:
@@ -293,7 +286,7 @@ def test_a_batch_does_not_overtake_the_first_of_its_producer(
 def test_a_producer_that_is_forgotten_goes_on_after_a_moment(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one that was idle for long, a gateway may know nothing."""
+    """A gateway may know nothing of a producer that was idle for long."""
     assert partition.sent(b"two", producer=(7, 0, 1)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     monkeypatch.setattr(appends, "UNSEEN_S", 0.0)
     assert partition.sent(b"two", producer=(7, 0, 1)) == (ErrorCode.NONE, 0)

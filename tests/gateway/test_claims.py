@@ -117,7 +117,7 @@ def test_gateways_divide_the_brokers(gateway: Gateway) -> None:
 
 
 def test_each_broker_has_a_node_id_at_each_gateway(gateway: Gateway) -> None:
-    """So clients open a connection for each; and one that moves to another gateway does not keep its id."""
+    """Clients then open a connection for each. A broker that moves to another gateway does not keep its id."""
     other = Gateway(1, gateway)
     for each in (gateway, other):
         each.catalogue.brokers = dict.fromkeys(range(2))
@@ -180,7 +180,7 @@ def test_a_claim_counts_only_as_long_as_its_session_certainly_lives(gateway: Gat
 
 
 def test_a_claim_counts_while_zookeeper_takes_long_for_what_else_is_asked(gateway: Gateway) -> None:
-    """As while the members of many groups share the partitions out."""
+    """That happens while the members of many groups share their partitions out."""
     gateway.claims.start()
     answered = gevent.event.Event()
     calls = gateway.client.calls
@@ -215,7 +215,7 @@ def test_what_was_claimed_in_a_session_that_is_over_is_lost(gateway: Gateway) ->
 
 @pytest.mark.parametrize("call", ["create", "delete"])
 def test_a_claim_goes_to_another_gateway_also_if_an_answer_of_zookeeper_was_lost(gateway: Gateway, call: str) -> None:
-    """Else clients are sent to a gateway that serves nothing for as long as its session lives."""
+    """Clients would be sent to a gateway that serves nothing, for as long as its session lives."""
     path = paths.gateway_claim(0)
     other = Gateway(1, gateway)
     registry = other.catalogue.registry

@@ -135,7 +135,7 @@ def test_where_brokers_differ_the_value_of_each_is_told(world: World) -> None:
 
 
 def test_a_broker_that_publishes_nothing_is_not_guessed_at(world: World) -> None:
-    """As Kafka 0.7.2: a setting has no value, but clients find its name."""
+    """Kafka 0.7.2 publishes none: a setting then has no value, but clients find its name."""
     del world.settings[1]
     known = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
     assert world.values(TOPIC, "orders") == {name: DEFAULTS[name] if name in known else None for name in DEFAULTS}
@@ -160,7 +160,7 @@ def test_a_setting_of_a_newer_broker_is_left_out(world: World) -> None:
 
 
 def test_a_broker_is_described_by_its_own_settings(world: World) -> None:
-    """Without paths and ZooKeeper's address. A gateway's own node id stands for all of its brokers, and "" for all."""
+    """Paths and ZooKeeper's address are not told. A gateway's own node id is for all of its brokers, and "" for all."""
     world.settings[2] = published(log_retention_hours="1")
     of_one, of_other = world.values(BROKER, "8"), world.values(BROKER, "9")
     assert (of_one["log.retention.hours"], of_other["log.retention.hours"]) == ("168", "1")

@@ -215,7 +215,7 @@ def test_a_number_above_the_end_is_read_as_it_was_written_once_messages_have_it(
 
 
 def test_below_the_start_of_the_log_the_start_is_read(world: World) -> None:
-    """Also for a number that was above the end when it was committed."""
+    """That holds for a number that was above the end when it was committed, too."""
     world.commit({0: 1, 1: 10})
     for log in world.logs.values():
         log.append((20, False))

@@ -1,4 +1,4 @@
-"""Which brokers a gateway does not serve, since it would let in whom they keep out; and what it tells `doctor`."""
+"""Brokers that a gateway does not serve, since it would let in whom they keep out; and its status for `doctor`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,16 +15,6 @@ from kafka2011.gateway.requests.context import Caller
 from kafka2011.gateway.requests.offsets import list_offsets
 from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_appends import Partition, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def partition() -> Iterator[Partition]:
-    made = Partition()
-    yield made
-    made.tail.stop()
 
 
 def told(partition: Partition, timestamp: int) -> tuple[ErrorCode, int, int]:

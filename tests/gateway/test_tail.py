@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -136,3 +137,20 @@ def test_a_broker_is_slow_if_most_of_many_sends_wait_long() -> None:
     for wait_s in [0.01] * (JUDGED_WAITS // 2 + 1):
         follower.note_wait(wait_s)
     assert follower.usual_wait_s == 0.01
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_refusal"),
+    [
+        ("TLSV13_ALERT_CERTIFICATE_REQUIRED", True),
+        ("TLSV1_ALERT_UNKNOWN_CA", True),
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", False),  # as long as a clock is off
+        ("UNEXPECTED_EOF_WHILE_READING", False),
+    ],
+)
+def test_only_a_lasting_refusal_of_the_certificate_is_told_to_clients(reason: str, is_refusal: bool) -> None:
+    """A broker that restarts over TLS passes: an authorization error would end clients."""
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    assert tail.is_refusal(error) is is_refusal
+    assert not tail.is_refusal(ConnectionResetError())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,16 +11,6 @@ from kafka2011.message.message_set import MessageSet
 from tests.gateway.test_appends import Partition, eventually
 from tests.planted.patches import Defect, read_defects
 from tests.support.noticing import assert_noticed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def partition() -> Iterator[Partition]:
-    made = Partition()
-    yield made
-    made.tail.stop()
 
 
 def produced(partition: Partition, *timestamps: int, value: bytes = b"today") -> None:
@@ -89,7 +78,7 @@ def test_messages_of_0_7_have_the_time_of_their_segment(partition: Partition) ->
 
 
 def test_a_message_of_0_7_ends_the_search_unless_a_record_has_just_this_time(partition: Partition) -> None:
-    """Else whoever goes back to before the first record of today would miss what 0.7 wrote since."""
+    """Whoever goes back to before the first record of today would otherwise miss what 0.7 wrote since."""
     produced(partition, 1_000)
     produced_by_0_7(partition, 2)
     produced(partition, 2_000)

@@ -1,4 +1,4 @@
-"""What is refused of a change of a topic before ZooKeeper is read."""
+"""Changes of topics that are refused before ZooKeeper is read."""
 
 from __future__ import annotations
 

@@ -966,7 +966,7 @@ def test_an_exact_number_hides_no_log(make_manager: Callable[..., LogManager], l
 
 
 def test_a_topic_that_has_logs_is_not_created(make_manager: Callable[..., LogManager], log_dir: Path) -> None:
-    """Also one whose logs are not served, and one with another exact number."""
+    """That holds for a topic whose logs are not served, and for one with another exact number."""
     write_log(log_dir, "views-6")
     with make_manager() as manager:
         manager.get_or_create("clicks", 0)

@@ -41,7 +41,7 @@ class BrokerInMemory:
         self.broker = Broker(0, "127.0.0.1", 6667)
         self.start = 0
         self.segments = [(0, 2**62)]
-        """Where each starts, and when it was written last."""
+        """Segments by their starts, each with the time of its last write."""
         self.data = b""
         self.appends: list[bytes] = []
         self.is_flushing = True

@@ -61,6 +61,6 @@ class Checkup:
     claimed: frozenset[int] = frozenset()
     """Brokers that a gateway serves."""
     gateways: Mapping[int, GatewayStatus] = field(default_factory=dict)
-    """What is wrong at each gateway, by its number."""
+    """The status of each gateway, by its number."""
     protection: Protection = field(default_factory=Protection)
     """Who may change which znodes, where zk.connect names a user whose they should be."""

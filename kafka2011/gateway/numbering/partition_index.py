@@ -30,7 +30,7 @@ _MOST_ANCHORS = 2000
 """A znode holds them all. Of more, every second one is left out: there are that many only in a log full of damage."""
 _RECENT = 512
 _ANCHORED_TIMES = 256
-"""How many stretches with their largest timestamps a znode keeps: in a log of 64 GiB, one has 256 MiB."""
+"""The number of stretches that a znode keeps with their largest timestamps: in a log of 64 GiB, each has 256 MiB."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Spacing:
     numbers: int = 2**20
     """How many numbers are reserved at once."""
     time_bytes: int = _MIB
-    """How much a search for a time reads."""
+    """The bytes that a search for a time reads."""
 
 
 DEFAULT_SPACING = Spacing()

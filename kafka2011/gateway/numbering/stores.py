@@ -37,7 +37,7 @@ class AnchorState(NamedTuple):
     """Up to where `senders` goes; None if that is not kept here."""
     senders: dict[str, Any] | None = None
     times: list[list[int]] | None = None
-    """What `TimeStretches` knows up to `end`; None from an older gateway."""
+    """The largest timestamps up to `end`, as `TimeStretches` keeps them; None from an older gateway."""
 
     def text(self) -> str:
         """Return it as JSON, without the senders if they are too many for a znode."""
@@ -105,7 +105,7 @@ class Stored(NamedTuple):
     """What `Senders` knows."""
     entries: Entries
     times: list[list[int]] | None = None
-    """What `TimeStretches` knows up to `end`; None from an older gateway."""
+    """The largest timestamps up to `end`, as `TimeStretches` keeps them; None from an older gateway."""
 
 
 class LogReader(Protocol):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.numbering.boundaries import Numbered
 
 MOST_STRETCHES: Final = 4096
-"""Of more, neighbours are joined: this is kept in a file, and a part of it in ZooKeeper."""
+"""The most stretches of a log, since they are kept in a file and some in ZooKeeper. Of more, neighbours are joined."""
 UNKNOWN: Final = 2**63 - 1
 """The largest timestamp of what was not read, or is damaged and may be repaired: a search reads it."""
 _NOTHING: Final = NO_TIMESTAMP - 1
@@ -53,7 +53,7 @@ class TimeStretches:
         return cls(start, stretch_bytes, stretches)
 
     def document(self, most: int = MOST_STRETCHES) -> list[list[int]]:
-        """Return what JSON can hold of it, in at most so many stretches."""
+        """Return the stretches as lists for JSON, joined so that there are at most `most` of them."""
         return [list(stretch) for stretch in self._joined(most)]
 
     @property
@@ -79,7 +79,7 @@ class TimeStretches:
         return self._stretches[index - 1].end if index else self._start
 
     def _joined(self, most: int) -> list[TimeStretch]:
-        """Return the stretches, joined if they are more than so many: then about half as many are left."""
+        """Return the stretches. Of more than `most`, neighbours are joined, which leaves about half as many."""
         if len(self._stretches) <= most:
             return self._stretches
         size = 2 * (self._stretches[-1].end - self._start) // most

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _TOPIC = 2
 _BROKER = 4
 _FROM_FILE, _DEFAULT = 4, 5
-"""Where a value comes from, as the protocol numbers it."""
+"""The protocol's numbers for the source of a value."""
 _FIXED = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 _APPLIED: dict[str, Callable[[BrokerConfig, LogSettings], float]] = {
     "flush.messages": lambda _, log: log.flush_interval,
@@ -34,7 +34,7 @@ _APPLIED: dict[str, Callable[[BrokerConfig, LogSettings], float]] = {
     "segment.bytes": lambda _, log: log.max_segment_bytes,
     "segment.ms": lambda _, log: log.roll_ms,
 }
-"""What a broker applies to a topic, by Kafka's names."""
+"""The settings that a broker applies to a topic, by Kafka's names."""
 
 
 def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:

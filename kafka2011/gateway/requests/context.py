@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zk.gateways import GatewayAddress
 
 _LIBRDKAFKA = re.compile(r"rdkafka[ -](\d+)\.(\d+)")
-"""How librdkafka says its version: itself, or as a part of a client that is built on it."""
+"""The version of librdkafka in the text of librdkafka itself, or of a client that is built on it."""
 _SEVERAL_NODES_SINCE = (2, 4)
 
 Body: TypeAlias = dict[str, Any]
@@ -87,7 +87,7 @@ class Caller:
 
     @property
     def takes_one_node_per_address(self) -> bool:
-        """Whether it would close and open connections without end at several nodes of one address: old librdkafka."""
+        """Whether this is an old librdkafka, which goes back and forth between several nodes of one address."""
         found = _LIBRDKAFKA.search(self.software)
         return found is not None and (int(found[1]), int(found[2])) < _SEVERAL_NODES_SINCE
 

@@ -23,7 +23,7 @@ LATEST = -1
 EARLIEST = -2
 LARGEST_TIME = -3
 SEARCH_S = 5.0
-"""How long a request may read what an older gateway has indexed: the client asks again then, and that goes on."""
+"""The time that a request spends on an older gateway's index. The client asks again, and the next request goes on."""
 
 
 def list_offsets(gateway: Gateway, caller: Caller, body: Body) -> Body:

@@ -81,7 +81,7 @@ def test_gateways_before_and_after_the_times_read_each_others_index(tmp_path: Pa
 
 
 def test_anchors_without_times_are_read() -> None:
-    """As an older gateway writes them."""
+    """An older gateway writes them so."""
     end = Boundary(5, 6)
     state = AnchorState(3, 100, Tail(*end), (Boundary(0, 0), end), end, stored().senders, [[5, 1_000, 0]])
     assert AnchorState.of(state.text()) == state

@@ -83,7 +83,7 @@ def test_each_number_is_found_from_a_place_near_it() -> None:
 
 
 def test_pieces_behind_the_data_are_left_out_if_a_damaged_one_is_in_it() -> None:
-    """Nobody has their bytes. Only the damaged piece may end there."""
+    """Their bytes are not there. Only the damaged piece may end there."""
     gateway = started(*plains(0, 100))
     gateway.log.rot(MESSAGE_BYTES)
     numbered = gateway.index.numbered(Boundary(0, 0), gateway.log.read(0, 2 * MESSAGE_BYTES))

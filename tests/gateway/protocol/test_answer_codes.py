@@ -78,7 +78,7 @@ def test_codes_are_numbers_too() -> None:
 
 
 def test_every_client_retries_what_is_answered_for_a_state_that_passes() -> None:
-    """As measured; but librdkafka's consumer shows a topic without a leader as an event, and then reads it."""
+    """The proof measured it. librdkafka's consumer shows a topic without a leader as an event, and reads it later."""
     seen = {
         (row.way, row.api, row.level, client): did
         for row in measured()

@@ -1,4 +1,4 @@
-"""Which record of a wrapper is the first that is not older than a time, and what its largest timestamp is."""
+"""The first record of a wrapper that is not older than a time, and the largest timestamp of a wrapper."""
 
 from __future__ import annotations
 
