@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zk import ephemeral, paths
 from zk.cluster import TopicPartition, broker_id_from, text_from
-from zk.errors import MalformedNode, NodeExists, NodeHeld, VersionConflict
+from zk.errors import MalformedNode, NodeExists, NodeHeld, NodeNotEmpty, NoNode, VersionConflict
 from zk.malformed import MalformedNodes
-from zk.nodes import Nodes
+from zk.nodes import Check, Creation, Deletion, Nodes, Write
+from zk.number_floors import FloorRegistry, NumberFloors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from zk.client import ZkClient
-    from zk.nodes import Watch
+    from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
+
+_TRIES = 20
 
 
 class GatewayAddress(NamedTuple):
@@ -109,13 +112,18 @@ class PartitionList(NamedTuple):
     is_deleted: bool = False
 
     @property
-    def text(self) -> str:
-        """The text of a list's znode."""
+    def document(self) -> dict[str, object]:
+        """What JSON keeps of it."""
         document: dict[str, object] = {
             "id": self.topic_id.hex,
             "partitions": [where.znode_name for where in self.partitions],
         }
-        return json.dumps({**document, "deleted": True} if self.is_deleted else document)
+        return {**document, "deleted": True} if self.is_deleted else document
+
+    @property
+    def text(self) -> str:
+        """The text of a list's znode."""
+        return json.dumps(self.document)
 
     @classmethod
     def from_node(cls, path: str, topic: str, data: bytes | None, version: int) -> PartitionList:
@@ -142,6 +150,7 @@ class GatewayRegistry:
 
     def __init__(self, client: ZkClient) -> None:
         self._nodes = Nodes(client)
+        self.floors = FloorRegistry(client)
         self.malformed = MalformedNodes(logger)
 
     def ensure_parents(self) -> None:
@@ -152,6 +161,7 @@ class GatewayRegistry:
             paths.GATEWAY_GROUPS,
             paths.GATEWAY_TOPICS,
             paths.GATEWAY_ANCHORS,
+            paths.GATEWAY_FLOORS,
         ):
             self._nodes.ensure_persistent(path)
 
@@ -246,11 +256,16 @@ class GatewayRegistry:
         """Let another gateway have a group's members."""
         ephemeral.release(self._nodes, paths.gateway_group(group))
 
-    def lists(self, topics: Iterable[str]) -> dict[str, PartitionList | None]:
-        """Return the lists of those topics that have one; None for one that cannot be read."""
+    def lists(
+        self, topics: Iterable[str], watch_of: Callable[[str], Watch | None] = lambda _topic: None
+    ) -> dict[str, PartitionList | None]:
+        """Return the lists of those topics that have one; None for one that cannot be read.
+
+        The watch of a topic that has one fires when it changes.
+        """
         topic_at = {paths.gateway_topic(topic): topic for topic in topics}
         lists: dict[str, PartitionList | None] = {}
-        for path, node in self._nodes.get_many(topic_at).items():
+        for path, node in self._nodes.get_many(topic_at, lambda path: watch_of(topic_at[path])).items():
             topic = topic_at[path]
             try:
                 lists[topic] = PartitionList.from_node(path, topic, node.data, node.version)
@@ -271,11 +286,55 @@ class GatewayRegistry:
         return wanted._replace(version=self._nodes.set(path, wanted.text.encode(), wanted.version))
 
     def forget(self, topic: str) -> None:
-        """Say that a topic was deleted, if it has a list, and remove its anchors."""
-        known = self.lists([topic]).get(topic)
-        if known is not None and not known.is_deleted:
-            self.store_list(known._replace(is_deleted=True))
-            self._nodes.delete_tree(paths.gateway_anchors(known.topic_id.hex))
+        """Say that a topic was deleted, if it has a list, and replace its anchors by floors, all in one step.
+
+        So its numbers go on above all that were given when a topic of this name is created again. Raises
+        VersionConflict, NodeExists, NoNode or NodeNotEmpty if gateways write the anchors again and again.
+        """
+        self._nodes.ensure_persistent(paths.GATEWAY_FLOORS)
+        for tries_left in reversed(range(_TRIES)):
+            known = self.lists([topic]).get(topic)
+            try:
+                if known is not None:
+                    self._forget(known)
+            except (VersionConflict, NodeExists, NoNode, NodeNotEmpty) as error:
+                if not tries_left:
+                    raise
+                logger.info("topic %s: its anchors have changed while it is forgotten: %s", topic, error)
+            else:
+                break
+        self.floors.limit()
+
+    def _forget(self, known: PartitionList) -> None:
+        parent = paths.gateway_anchors(known.topic_id.hex)
+        is_parent_there = self._nodes.exists(parent)
+        anchors = self._nodes.read_children(parent)
+        if known.is_deleted and not is_parent_there:
+            return
+        steps: list[Write | Creation | Check | Deletion] = []
+        if anchors:
+            reserved = [self._reserved(anchors.get(where.znode_name)) for where in known.partitions]
+            step = self.floors.step_to(known.topic, NumberFloors(tuple(reserved), 0, known.topic_id))
+            steps += [] if step is None else [step]
+        steps += [Deletion(node.path, node.version) for node in anchors.values()]
+        # No anchor may be created between the reading and this: the parent is deleted too, or must still be missing.
+        steps += [] if is_parent_there else [Creation(parent, b"")]
+        steps.append(Deletion(parent))
+        if not known.is_deleted:
+            text = known._replace(is_deleted=True).text.encode()
+            steps.append(Write(paths.gateway_topic(known.topic), text, known.version))
+        self._nodes.transact(steps)
+
+    def _reserved(self, anchor: Node | None) -> int:
+        """Return the number that no message of a partition has reached; 0 without anchors."""
+        if anchor is None:
+            return 0
+        text = text_from(anchor.path, anchor.data)
+        try:
+            return int(json.loads(text)["reserved"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.malformed.skip(MalformedNode(anchor.path, text, "not the anchors of a partition"))
+            return 0
 
     def anchor(self, topic_id: uuid.UUID, where: TopicPartition) -> tuple[bytes, int] | None:
         """Return the text of a partition's anchors, and its version; None when it has none."""
@@ -283,12 +342,19 @@ class GatewayRegistry:
         return None if node is None else (node.data or b"", node.version)
 
     def store_anchor(self, topic_id: uuid.UUID, where: TopicPartition, text: bytes, version: int | None) -> int:
-        """Write a partition's anchors over that version, None for a new one, and return the version now.
+        """Write a partition's anchors over that version, None for new ones, and return the version now.
 
-        Raises VersionConflict, NodeExists and NoNode when another gateway has written meanwhile.
+        Raises VersionConflict, NodeExists and NoNode when another gateway has written meanwhile, or the topic was
+        deleted.
         """
         path = paths.gateway_anchor(topic_id.hex, where)
-        if version is None:
-            self._nodes.create_with_parents(path, text)
-            return 0
-        return self._nodes.set(path, text, version)
+        if version is not None:
+            return self._nodes.set(path, text, version)
+        listed = paths.gateway_topic(where.topic)
+        node = self._nodes.get(listed)
+        known = None if node is None else PartitionList.from_node(listed, where.topic, node.data, node.version)
+        if known is None or known.is_deleted or known.topic_id != topic_id:
+            raise NoNode(listed)
+        self._nodes.ensure_persistent(paths.parent(path))
+        self._nodes.transact([Check(listed, known.version), Creation(path, text)])
+        return 0

@@ -82,9 +82,10 @@ class Check(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A znode to be deleted."""
+    """A znode to be deleted, if it is at that version."""
 
     path: str
+    version: int = ANY_VERSION
 
 
 class Listed(NamedTuple):
@@ -460,7 +461,7 @@ _ADD: dict[type, Callable[[Any, Any], object]] = {
     Write: lambda transaction, step: transaction.set_data(step.path, step.data, step.version),
     Creation: lambda transaction, step: transaction.create(step.path, step.data, ephemeral=step.ephemeral),
     Check: lambda transaction, step: transaction.check(step.path, step.version),
-    Deletion: lambda transaction, step: transaction.delete(step.path),
+    Deletion: lambda transaction, step: transaction.delete(step.path, step.version),
 }
 
 

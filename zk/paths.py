@@ -68,6 +68,8 @@ GATEWAY_CLAIMS = "/gateway/claims"
 GATEWAY_NODES = "/gateway/nodes"
 GATEWAY_TOPICS = "/gateway/topics"
 GATEWAY_ANCHORS = "/gateway/anchors"
+GATEWAY_FLOORS = "/gateway/floors"
+GATEWAY_FLOORS_BASE = "/gateway/floors-base"
 GATEWAY_COMMITS = "/gateway/commits"
 GATEWAY_GROUPS = "/gateway/groups"
 GATEWAY_MEMBERS = "/gateway/members"
@@ -268,6 +270,11 @@ def gateway_anchors(topic_id: str) -> str:
 def gateway_anchor(topic_id: str, where: TopicPartition) -> str:
     """Return where gateways keep the numbers that messages of a partition have."""
     return f"{gateway_anchors(topic_id)}/{_partition_name(where)}"
+
+
+def gateway_floors(topic_name: str) -> str:
+    """Return where gateways keep the numbers above which a topic goes on after its deletion."""
+    return f"{GATEWAY_FLOORS}/{component(topic_name, 'topic')}"
 
 
 def gateway_commits(group_name: str) -> str:

@@ -10,9 +10,10 @@ import pytest
 from zk import paths
 from zk.cluster import TopicPartition
 from zk.connecting import connect
-from zk.errors import NodeExists, NodeHeld, VersionConflict
+from zk.errors import NodeExists, NodeHeld, NoNode, VersionConflict
 from zk.gateways import GatewayAddress, GatewayRegistry, PartitionList
 from zk.nodes import Nodes
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def test_a_list_is_written_over_its_version_only(registry: GatewayRegistry) -> N
 
 def test_a_deleted_topic_is_forgotten_with_its_anchors(registry: GatewayRegistry, client: ZkClient) -> None:
     known = registry.store_list(PartitionList("views", uuid.uuid4(), (where(0, 0),)))
-    registry.store_anchor(known.topic_id, where(0, 0), b"{}", None)
+    registry.store_anchor(known.topic_id, where(0, 0), b'{"reserved": 7}', None)
 
     registry.forget("views")
     registry.forget("views")
@@ -63,6 +64,9 @@ def test_a_deleted_topic_is_forgotten_with_its_anchors(registry: GatewayRegistry
     deleted = known._replace(is_deleted=True, version=1)
     assert registry.lists(["views", "other"]) == {"views": deleted}
     assert Nodes(client).children(paths.GATEWAY_ANCHORS) == []
+    assert registry.floors.floors(["views"]) == {"views": NumberFloors((7,), 0, known.topic_id)}
+    with pytest.raises(NoNode):
+        registry.store_anchor(known.topic_id, where(0, 0), b"{}", None)
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"id": "x"}', b'{"id": "0", "partitions": ["0-0"]}', b"\xff"])
@@ -93,7 +97,7 @@ def test_a_gateway_keeps_its_number(registry: GatewayRegistry) -> None:
 
 
 def test_anchors_are_written_over_what_was_read_only(registry: GatewayRegistry) -> None:
-    topic_id = uuid.uuid4()
+    topic_id = registry.store_list(PartitionList("views", uuid.uuid4(), (where(0, 0),))).topic_id
     assert registry.anchor(topic_id, where(0, 0)) is None
     version = registry.store_anchor(topic_id, where(0, 0), b"1", None)
     assert registry.anchor(topic_id, where(0, 0)) == (b"1", version)

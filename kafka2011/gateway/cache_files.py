@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.partition_lists import ListsFile
     from zk.clock import Clock
     from zk.gateways import PartitionList
+    from zk.number_floors import NumberFloors
 
 logger = logging.getLogger(__name__)
 
@@ -85,17 +86,17 @@ class IndexCache:
 
 
 class ListsCache:
-    """The file with the lists of all topics, which guards clients against a ZooKeeper of before."""
+    """The file with the lists and floors of all topics, which protects clients from an older copy of ZooKeeper."""
 
     def __init__(self, file: ListsFile, faults: CacheFaults) -> None:
         self._file = file
         self._faults = faults
 
-    def load(self) -> dict[str, PartitionList]:
-        """Return the lists that were kept."""
+    def load(self) -> tuple[dict[str, PartitionList], dict[str, NumberFloors]]:
+        """Return the lists and floors that were kept."""
         return self._file.load()
 
-    def store(self, lists: Mapping[str, PartitionList]) -> None:
-        """Keep these lists from now on, if that is possible."""
+    def store(self, lists: Mapping[str, PartitionList], floors: Mapping[str, NumberFloors]) -> None:
+        """Keep these lists and floors from now on, if that is possible."""
         with self._faults.attempt(self._file.path):
-            self._file.store(lists)
+            self._file.store(lists, floors)

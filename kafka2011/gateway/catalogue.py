@@ -6,6 +6,7 @@ Metadata is answered from it, without a question to ZooKeeper.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import gevent
@@ -19,6 +20,7 @@ from zk.cluster import TopicPartition
 from zk.errors import NodeExists, NoNode, VersionConflict, ZkError
 from zk.gateways import GatewayRegistry
 from zk.known_nodes import KnownTopic
+from zk.number_floors import NumberFloors
 from zk.sessions import SessionEvents
 
 if TYPE_CHECKING:
@@ -55,7 +57,10 @@ class Catalogue:
         self.claims: dict[int, GatewayAddress] = {}
         self.lists: dict[str, PartitionList] = {}
         self._topics: dict[bytes, str] = {}  # by the ids that clients know
-        self._kept = file.load()  # also of topics that are not registered now
+        # Also of topics that are not registered now:
+        self._kept, self._floors = file.load()
+        self._list_watches: dict[str, Callable[[object], object]] = {}
+        self._changed_lists: set[str] = set()
         self.counts: dict[str, Mapping[int, int]] = {}
         self.hidden: set[str] = set()
         """Topics that this gateway is creating: clients shall not see them with a part of their partitions."""
@@ -101,6 +106,17 @@ class Catalogue:
             topic = self._topics.get(topic_id)
         return topic
 
+    def floors(self, topic: str) -> NumberFloors:
+        """Return the numbers above which a new log of a topic goes on, and the topic id in its wrappers."""
+        return self._floors.get(topic, NumberFloors())
+
+    def raise_floor(self, topic: str, partition: int, number: int) -> None:
+        """Note that a log of a topic that was deleted had numbers below this one."""
+        floors = self.floors(topic)
+        numbers = [floors.of(each) for each in range(max(len(floors.numbers), partition + 1))]
+        numbers[partition] = max(numbers[partition], number)
+        self._floors[topic] = floors._replace(numbers=tuple(numbers))
+
     def is_live(self, where: TopicPartition) -> bool:
         """Say whether a partition's broker is there, and has registered it."""
         counts = self.counts.get(where.topic, {})
@@ -118,17 +134,20 @@ class Catalogue:
             self.brokers = self._brokers_registry.brokers(self._note)
             self.settings = self._settings_registry.settings()  # which brokers publish before they register
             self.claims = self.registry.claims(self._note)
+            changed_lists = {self._changed_lists.pop() for _ in range(len(self._changed_lists))}
             names = [topic for topic in self._brokers_registry.topics(self._note) if topic not in self.hidden]
             for gone in self.lists.keys() - set(names):  # deleted, or not registered again yet
                 del self.lists[gone]
                 self._known.pop(gone, None)
                 self.counts.pop(gone, None)
+                self._list_watches.pop(gone, None)
             every = [self._known.setdefault(name, KnownTopic(name, self._changed.set)) for name in names]
             self._brokers_registry.follow(every)
             changed = []
             for known in every:
                 counts = self._brokers_registry.counts_of(known)
-                if is_new_session or counts != self.counts.get(known.topic) or known.topic not in self.lists:
+                is_listed = known.topic in self.lists and known.topic not in changed_lists
+                if is_new_session or counts != self.counts.get(known.topic) or not is_listed:
                     changed.append(known.topic)
                 self.counts[known.topic] = counts
             self._list(changed)
@@ -148,10 +167,11 @@ class Catalogue:
                 logger.exception("the cluster cannot be read")
 
     def _list(self, topics: list[str]) -> None:
-        """Give partitions that have no number yet one, and put lists right that ZooKeeper has of before."""
+        """Give a number to new partitions, and repair lists that ZooKeeper has in an older state."""
         for _ in range(_TRIES):
-            stored = self.registry.lists(topics)
-            unwritten: list[str] = []
+            stored = self.registry.lists(topics, self._watch_of_list)
+            floors = self.registry.floors.floors(topics)  # read after the lists: a deletion writes both in one step
+            unread: list[str] = []
             for topic in topics:
                 known = stored.get(topic)
                 if topic in stored and known is None:  # it cannot be read: nobody may guess
@@ -161,15 +181,33 @@ class Catalogue:
                 try:
                     if wanted.partitions and (known is None or wanted != known):
                         wanted = self.registry.store_list(wanted)
+                        unread.append(topic)  # for a watch
                 except (NodeExists, VersionConflict, NoNode) as error:
                     logger.info("topic %s: another gateway has changed its list: %s", topic, error)
-                    unwritten.append(topic)
+                    unread.append(topic)
                 else:
+                    self._raise_floors(topic, floors[topic])
                     self.lists[topic] = self._kept[topic] = wanted
-            topics = unwritten
+            topics = unread
             if not topics:
                 break
-        self._file.store(self._kept)
+        self._changed_lists.update(topics)
+        self._file.store(self._kept, self._floors)
+
+    def _raise_floors(self, topic: str, stored: NumberFloors) -> None:
+        """Take the higher of the stored floors and those that this gateway has kept."""
+        floors = stored.raised(self.floors(topic))
+        if not stored.covers(floors):
+            self.registry.floors.raise_to(topic, floors)
+        if floors != NumberFloors():
+            self._floors[topic] = floors
+
+    def _watch_of_list(self, topic: str) -> Callable[[object], object]:
+        return self._list_watches.setdefault(topic, partial(self._note_list, topic))
+
+    def _note_list(self, topic: str, event: object) -> None:
+        self._changed_lists.add(topic)
+        self._note(event)
 
     def _note(self, _event: object) -> None:
         self._changed.set()

@@ -1,4 +1,4 @@
-"""The order of each topic's partitions: which list counts, and a copy of all lists in a file."""
+"""The order of each topic's partitions: which list counts, and a copy of all lists and floors in a file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafka2011.disk import SYSTEM_DISK
 from zk.errors import MalformedNode
 from zk.gateways import PartitionList
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,34 +48,47 @@ def wanted_list(
 
 
 class ListsFile:
-    """Keeps the lists of all topics, for the case that ZooKeeper is restored to an older copy."""
+    """Keeps the lists of all topics and the floors of their numbers, in case ZooKeeper is restored to an older copy.
+
+    Older gateways read the lists, and leave the floors out.
+    """
 
     def __init__(self, path: Path, disk: Disk = SYSTEM_DISK) -> None:
         self.path = path
         self._disk = disk
-        self._kept: Mapping[str, PartitionList] = {}
+        self._text = ""
 
-    def load(self) -> dict[str, PartitionList]:
-        """Return the lists that were kept; none where the file is missing or cannot be read, which is logged."""
+    def load(self) -> tuple[dict[str, PartitionList], dict[str, NumberFloors]]:
+        """Return what was kept; nothing where the file is missing or cannot be read, which is logged."""
+        lists: dict[str, PartitionList] = {}
+        floors: dict[str, NumberFloors] = {}
         try:
-            document = json.loads(self.path.read_bytes())
-            lists = {
-                topic: PartitionList.from_node(str(self.path), topic, text.encode(), -1)
-                for topic, text in document.items()
-            }
+            text = self.path.read_text()
+            for topic, entry in json.loads(text).items():
+                lists[topic] = PartitionList.from_node(str(self.path), topic, entry.encode(), -1)
+                kept = json.loads(entry).get("floors")
+                if kept is not None:
+                    floors[topic] = NumberFloors.of_document(kept)
         except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, AttributeError, RecursionError, MalformedNode) as error:
+            return {}, {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MalformedNode) as error:
             logger.error("%s cannot be read: the order of partitions is taken from ZooKeeper: %s", self.path, error)  # noqa: TRY400
-            return {}
-        self._kept = dict(lists)
-        return lists
+            return {}, {}
+        self._text = text
+        return lists, floors
 
-    def store(self, lists: Mapping[str, PartitionList]) -> None:
-        """Keep these lists from now on. Raises OSError."""
-        if {topic: known.text for topic, known in lists.items()} == {t: known.text for t, known in self._kept.items()}:
+    def store(self, lists: Mapping[str, PartitionList], floors: Mapping[str, NumberFloors]) -> None:
+        """Keep these lists and floors from now on. Raises OSError."""
+        text = json.dumps(
+            {
+                topic: json.dumps(
+                    {**known.document, "floors": floors[topic].document} if topic in floors else known.document
+                )
+                for topic, known in lists.items()
+            }
+        )
+        if text == self._text:
             return
-        text = json.dumps({topic: known.text for topic, known in lists.items()})
         with self._disk.replacing(self.path) as out:
             out.write(text.encode())
-        self._kept = dict(lists)
+        self._text = text

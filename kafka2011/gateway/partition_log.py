@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.numbering.partition_index import PartitionIndex
     from kafka2011.gateway.records.found import Origin
     from zk.cluster import TopicPartition
+    from zk.number_floors import NumberFloors
 
     SentSet: TypeAlias = tuple[bytes, Origin]
     """A set that this gateway has sent: one wrapper, and who sent its records."""
@@ -57,7 +58,7 @@ class PartitionLog:
     """One partition: its index, the newest of its bytes, and readers. All its calls may wait for the broker.
 
     `new_index` makes the index, which is opened by the first call that needs it. `number` is the partition's number
-    for today's clients.
+    for today's clients. `topic_id` is new at each creation of the topic; its wrappers have the id of its first one.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class PartitionLog:
         where: TopicPartition,
         number: int,
         topic_id: uuid.UUID,
+        floors: NumberFloors,
         links: Callable[[], BrokerLinks],
         new_index: Callable[[PartitionLog], PartitionIndex],
         max_message_bytes: int,
@@ -72,6 +74,8 @@ class PartitionLog:
         self.where = where
         self.number = number
         self.topic_id = topic_id
+        self.floor = floors.of(number)
+        self.wrapper_id = floors.wrapper_id or topic_id
         self._links = links
         self._new_index = new_index
         self._max_message_bytes = max_message_bytes
@@ -114,7 +118,7 @@ class PartitionLog:
         return find_pieces(
             data,
             position,
-            self.topic_id.bytes,
+            {self.wrapper_id.bytes, self.topic_id.bytes},  # an older gateway takes the newest id
             self.number,
             max_length=self._max_message_bytes,
             pause=partial(gevent.sleep, 0),

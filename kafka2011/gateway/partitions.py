@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafka2011.gateway.claims import Claims
     from kafka2011.gateway.numbering.partition_index import PartitionIndex
     from zk.cluster import Broker, TopicPartition
+    from zk.gateways import PartitionList
 
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,8 @@ class Partitions:
         if not self._catalogue.is_live(where) or not self._claims.holds(where.broker_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         served = self._served.get(where)
-        if served is None or (served.log.topic_id is not known.topic_id and served.log.topic_id != known.topic_id):
+        if served is None or not _is_of(served.log, known):
+            self._drop_log(where)
             served = self._served[where] = self._serve(where, number, known.topic_id)
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED if served.log.is_refused else served
 
@@ -105,7 +107,7 @@ class Partitions:
         known = self._catalogue.lists.get(topic)
         where = self._catalogue.partition(topic, number)
         served = None if where is None else self._served.get(where)
-        return served if known is not None and served is not None and served.log.topic_id == known.topic_id else None
+        return served if known is not None and served is not None and _is_of(served.log, known) else None
 
     def drop_changed(self) -> None:
         """Drop what belongs to brokers that have another address now, and topics that are gone."""
@@ -113,8 +115,20 @@ class Partitions:
             broker = self._catalogue.brokers.get(broker_id)
             if broker is not None and broker.address != served.links.broker.address:
                 self.drop(broker_id)
-        for where in [where for where in self._served if where.topic not in self._catalogue.lists]:
-            del self._served[where]
+        for where, partition in [*self._served.items()]:
+            known = self._catalogue.lists.get(where.topic)
+            if known is None or not _is_of(partition.log, known):
+                self._drop_log(where)
+
+    def _drop_log(self, where: TopicPartition) -> None:
+        """Serve a log no more. If its topic was deleted and created again, the new log has higher numbers only."""
+        served = self._served.pop(where, None)
+        known = self._catalogue.lists.get(where.topic)
+        if served is None or known is None or _is_of(served.log, known):
+            return
+        index = served.log.known_index
+        if index is not None:
+            self._catalogue.raise_floor(where.topic, served.log.number, index.reserved)
 
     def drop(self, broker_id: int) -> None:
         """Drop all that belongs to a broker."""
@@ -142,6 +156,7 @@ class Partitions:
             where,
             number,
             topic_id,
+            self._catalogue.floors(where.topic),
             lambda: self._broker(where.broker_id).links,
             self._new_index,
             self._config.max_socket_request_bytes,
@@ -163,6 +178,11 @@ class Partitions:
             links = BrokerLinks(broker, self._config.request_timeout_ms / 1000)
             served = self._brokers[broker_id] = _Served(links, BrokerTail(links))
         return served
+
+
+def _is_of(log: PartitionLog, known: PartitionList) -> bool:
+    """Say whether a log belongs to a topic as it was created last."""
+    return log.topic_id is known.topic_id or log.topic_id == known.topic_id
 
 
 def await_current(served: Served, timeout_s: float = CURRENT_S) -> bool:

@@ -225,7 +225,7 @@ class GatewayServer:
         file = IndexCache(IndexDirectory(path), path, self._faults)
         claims, where = self.gateway.claims, log.where
         anchors = ZkAnchors(self.gateway.catalogue.registry, log.topic_id, where, lambda: claims.holds(where.broker_id))
-        return PartitionIndex(log, log.find_pieces, file, anchors)
+        return PartitionIndex(log, log.find_pieces, file, anchors, floor=log.floor)
 
     def _refresh_starts(self) -> None:
         for log in [] if self.gateway is None else self.gateway.partitions.logs:

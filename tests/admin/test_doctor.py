@@ -166,6 +166,11 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "gateway 4",
         "cannot use its directory: /data/topics.json: No space left on device",
     ),
+    "message numbers of many deleted topics": (
+        replace(HEALTHY, deleted_topics=9_500),
+        "gateways",
+        "keep the message numbers of 9,500 deleted topics in /gateway/floors",
+    ),
     "a broker at which today's clients wait": (
         replace(HEALTHY, claimed=frozenset({1, 2}), gateways={4: GatewayStatus("", {2: BrokerFault("slow", "flush")})}),
         "broker 2",

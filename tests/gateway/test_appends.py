@@ -30,6 +30,7 @@ from tests.support.broker_in_memory import BrokerInMemory, LinkInMemory
 from tests.support.noticing import assert_noticed
 from tests.support.record_batches import Record, batch_of, batches_in, read_batch
 from zk.cluster import TopicPartition
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,9 @@ class Partition:
 
     def start(self) -> None:
         links: Any = self.broker
-        self.log = PartitionLog(TopicPartition("views", 0, 0), 3, TOPIC_ID, lambda: links, self._new_index, 1024 * 1024)
+        self.log = PartitionLog(
+            TopicPartition("views", 0, 0), 3, TOPIC_ID, NumberFloors(), lambda: links, self._new_index, 1024 * 1024
+        )
         self.tail = BrokerTail(links)
         self.appender = Appender(self.log, links, self.tail, lambda: self.is_claimed, DEADLINE_S)
 

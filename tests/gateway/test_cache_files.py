@@ -47,7 +47,7 @@ def test_a_directory_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
     assert index.load() is None
     index.store(stored())
     index.note(2, Tail(0, 0))
-    ListsCache(ListsFile(tmp_path / "file" / "topics.json"), faults).store({"views": listed("0-0")})
+    ListsCache(ListsFile(tmp_path / "file" / "topics.json"), faults).store({"views": listed("0-0")}, {})
     assert faults.count >= 3
 
 

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import gevent
+import pytest
 from gevent.event import Event
 
 from kafka2011.errors import BrokerConnectionError
+from kafka2011.gateway.numbering.boundaries import Boundary
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.gateway.requests.context import Caller
 from kafka2011.gateway.requests.fetching import OPENED_AT_ONCE, fetch
@@ -73,3 +75,47 @@ def test_indexes_are_opened_at_once() -> None:
         answer = fetch(gateway, Caller("anonymous", "here", False, None), body)
     errors = [partition["error_code"] for partition in answer["responses"][0]["partitions"]]
     assert errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(asked)
+
+
+class Held:
+    """A log whose messages have the numbers 100 to 109; `position` is where its first one lies."""
+
+    fault = ""
+    is_current = True
+    changes = Event()
+    known_index = True
+
+    def __init__(self, position: int) -> None:
+        end = Boundary(position + 50, 110)
+        self._index = SimpleNamespace(log_start=lambda: Boundary(position, 100), end=end)
+
+    def index(self) -> Any:
+        return self._index
+
+    def records(self, number: int, _max_bytes: int) -> bytes:
+        return b"from %d" % number
+
+
+@pytest.mark.parametrize(
+    ("position", "offset", "error", "records"),
+    [
+        (0, 0, ErrorCode.NONE, b"from 100"),
+        (0, 99, ErrorCode.NONE, b"from 100"),
+        (0, 105, ErrorCode.NONE, b"from 105"),
+        (0, -1, ErrorCode.OFFSET_OUT_OF_RANGE, b""),
+        (0, 111, ErrorCode.OFFSET_OUT_OF_RANGE, b""),
+        (40, 99, ErrorCode.OFFSET_OUT_OF_RANGE, b""),
+        (40, 100, ErrorCode.NONE, b"from 100"),
+    ],
+)
+def test_below_the_first_message_it_comes_unless_retention_has_removed_what_was_there(
+    position: int, offset: int, error: ErrorCode, records: bytes
+) -> None:
+    partitions = SimpleNamespace(find=lambda *_: SimpleNamespace(log=Held(position), want=lambda: None))
+    gateway: Any = SimpleNamespace(partitions=partitions, counts=Counter())
+    asked = [{"partition": 0, "fetch_offset": offset, "partition_max_bytes": 100}]
+    body = {"topics": [{"topic": "views", "partitions": asked}], "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 100}
+    with gevent.Timeout(DEADLINE_S):
+        [answer] = fetch(gateway, Caller("anonymous", "here", False, None), body)["responses"][0]["partitions"]
+    assert (answer.get("error_code", ErrorCode.NONE), answer["records"]) == (error, records)
+    assert (answer["log_start_offset"], answer["high_watermark"]) == (100, 110)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafka2011.gateway.partition_lists import ListsFile, wanted_list
 from zk.cluster import TopicPartition
 from zk.gateways import PartitionList
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,10 +70,11 @@ def test_a_topic_that_was_deleted_is_another_one_when_it_is_created_again() -> N
 
 def test_lists_are_kept_in_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "topics.json"
-    assert ListsFile(path).load() == {}
-    ListsFile(path).store({"views": listed("1-0", "0-0")})
-    assert ListsFile(path).load() == {"views": listed("1-0", "0-0", version=-1)}
+    assert ListsFile(path).load() == ({}, {})
+    floors = {"views": NumberFloors((10, 20), 5, OTHER), "gone": NumberFloors((1,))}
+    ListsFile(path).store({"views": listed("1-0", "0-0")}, floors)
+    assert ListsFile(path).load() == ({"views": listed("1-0", "0-0", version=-1)}, {"views": floors["views"]})
 
     path.write_bytes(b'{"views": 7}')
-    assert ListsFile(path).load() == {}
+    assert ListsFile(path).load() == ({}, {})
     assert "topics.json cannot be read" in caplog.text

@@ -19,6 +19,7 @@ from tests.planted.patches import Defect, read_defects
 from tests.support.noticing import assert_noticed
 from zk.cluster import Broker, TopicPartition
 from zk.gateways import PartitionList
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,13 @@ class Cluster:
         self.lists = {"views": PartitionList("views", uuid.UUID(int=7), (WHERE,), 0)}
         self.brokers = {0: Broker(0, "127.0.0.1", 1)}
         self.is_claimed = True
+        self.raised: list[tuple[str, int, int]] = []
+
+    def floors(self, _topic: str) -> NumberFloors:
+        return NumberFloors((20,), 0, uuid.UUID(int=5))
+
+    def raise_floor(self, topic: str, partition: int, number: int) -> None:
+        self.raised.append((topic, partition, number))
 
     def partition(self, topic: str, number: int) -> TopicPartition | None:
         return WHERE if (topic, number) == ("views", 0) else None
@@ -107,6 +115,25 @@ def test_what_is_out_of_service_appends_no_more(partitions: Partitions, cluster:
     old.appender.append(append)
     assert append.done.wait(DEADLINE_S)
     assert append.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_log_of_a_topic_that_was_created_again_goes_on_above_the_old_one(
+    partitions: Partitions, cluster: Cluster
+) -> None:
+    old = found(partitions).log
+    assert (old.floor, old.wrapper_id, old.topic_id) == (20, uuid.UUID(int=5), uuid.UUID(int=7))
+    reserved = old.index().reserved
+    cluster.lists["views"] = cluster.lists["views"]._replace(topic_id=uuid.UUID(int=8))
+    partitions.drop_changed()
+    assert partitions.logs == []
+    new = found(partitions).log
+    assert (new.wrapper_id, new.topic_id) == (uuid.UUID(int=5), uuid.UUID(int=8))
+    assert cluster.raised == [("views", 0, reserved)]
+
+    del cluster.lists["views"]  # its brokers are away for now: it may be the same topic
+    partitions.drop_changed()
+    assert partitions.logs == []
+    assert len(cluster.raised) == 1
 
 
 DEFECTS = [

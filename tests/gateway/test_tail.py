@@ -21,6 +21,7 @@ from tests.planted.patches import Defect, read_defects
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.noticing import assert_noticed
 from zk.cluster import TopicPartition
+from zk.number_floors import NumberFloors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,9 @@ class Followed:
     def __init__(self) -> None:
         self.broker = BrokerInMemory()
         links: Any = self.broker
-        self.log = PartitionLog(TopicPartition("views", 0, 0), 0, TOPIC_ID, lambda: links, self._new_index, 1024 * 1024)
+        self.log = PartitionLog(
+            TopicPartition("views", 0, 0), 0, TOPIC_ID, NumberFloors(), lambda: links, self._new_index, 1024 * 1024
+        )
         self.tail = BrokerTail(links)
 
     def _new_index(self, log: PartitionLog) -> PartitionIndex:
@@ -98,7 +101,7 @@ def test_a_partition_whose_index_cannot_be_written_leaves_others_alone(followed:
         raise OSError("no space left on device")
 
     links: Any = followed.broker
-    full = PartitionLog(TopicPartition("clicks", 0, 0), 0, TOPIC_ID, lambda: links, fail, 1024 * 1024)
+    full = PartitionLog(TopicPartition("clicks", 0, 0), 0, TOPIC_ID, NumberFloors(), lambda: links, fail, 1024 * 1024)
     followed.tail.want(full)
     appended(followed, 2)
     assert followed.end() == 2

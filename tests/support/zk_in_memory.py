@@ -78,7 +78,14 @@ class _Transaction:
     def delete(self, path: str, version: int = -1) -> None:
         self._steps.append(lambda: self._client.delete_async(path, version).get())
 
+    def check(self, path: str, version: int) -> None:
+        self._steps.append(lambda: self._client.check(path, version))
+
     def commit_async(self) -> _Answer:
+        try:
+            self._client.before("commit", "/")
+        except kazoo_errors.KazooException as error:
+            return _Answer(None, error)
         before = copy.deepcopy(self._client.tree)
         answers: list[Any] = []
         for step in self._steps:
@@ -95,7 +102,8 @@ class _Transaction:
 class ZkClientInMemory:
     """A client whose calls are answered at once. Watches are not kept.
 
-    `before` is called with the name and path of every call before it is carried out: it may raise one of kazoo's
+    `before` is called with the name and path of every call before it is carried out ("commit" and "/" for the steps of
+    a transaction together): it may raise one of kazoo's
     errors, which is then the answer, or change the tree as somebody else would. `calls` lists all there were.
     `now_ms` is what its clock says.
     """
@@ -145,6 +153,11 @@ class ZkClientInMemory:
 
     def transaction(self) -> _Transaction:
         return _Transaction(self)
+
+    def check(self, path: str, version: int) -> bool:
+        if self._at(path).version != version:
+            raise kazoo_errors.BadVersionError
+        return True
 
     def _answered(self, call: str, path: str, carry_out: Callable[[], Any]) -> _Answer:
         self.calls.append((call, path))

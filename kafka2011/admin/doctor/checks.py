@@ -8,6 +8,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kafka2011.admin.doctor.checkup import Finding
+from zk import paths
+from zk.number_floors import MOST_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +25,7 @@ RETENTION_LIMIT_MS = 3_600_000
 SLOW_ANSWER_MS = 1_000
 SLOW_REQUEST_S = 60.0
 """A broker that lives has done by then what it was asked for, unless it removes very large logs."""
+_MANY_DELETED_TOPICS = MOST_TOPICS * 9 // 10
 _CREATED = re.compile(r".*-(\d{13})(?:-[0-9a-f]{8})?")
 _LATENCY = "Latency min/avg/max"
 
@@ -153,6 +156,17 @@ def brokers_that_trouble_gateways(checkup: Checkup) -> Iterator[Finding]:
     for number, status in sorted(checkup.gateways.items()):
         for broker_id, fault in sorted(status.brokers.items()):
             yield Finding(f"broker {broker_id}", f"gateway {number}: {fault.text}", fault.remedy)
+
+
+def deleted_topics_that_are_many(checkup: Checkup) -> Iterator[Finding]:
+    """Find deleted topics of which gateways keep nearly as many message numbers as they may."""
+    if checkup.deleted_topics >= _MANY_DELETED_TOPICS:
+        yield Finding(
+            "gateways",
+            f"keep the message numbers of {checkup.deleted_topics:,} deleted topics in {paths.GATEWAY_FLOORS}. Beyond"
+            f" {MOST_TOPICS:,}, they replace the oldest by one number, above which every new topic begins",
+            "nothing has to be done: consumers notice higher numbers only. To keep them low, delete topics less often",
+        )
 
 
 def topics_without_a_broker(checkup: Checkup) -> Iterator[Finding]:
@@ -403,6 +417,7 @@ CHECKS: tuple[Callable[[Checkup], Iterator[Finding]], ...] = (
     brokers_without_a_gateway,
     gateways_without_files,
     brokers_that_trouble_gateways,
+    deleted_topics_that_are_many,
     topics_without_a_broker,
     requests_that_wait,
     partitions_without_an_owner,

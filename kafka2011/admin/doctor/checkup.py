@@ -62,5 +62,7 @@ class Checkup:
     """Brokers that a gateway serves."""
     gateways: Mapping[int, GatewayStatus] = field(default_factory=dict)
     """The status of each gateway, by its number."""
+    deleted_topics: int = 0
+    """The number of deleted topics whose message numbers gateways keep, so that none is given again."""
     protection: Protection = field(default_factory=Protection)
     """Who may change which znodes, where zk.connect names a user whose they should be."""

@@ -50,6 +50,7 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
     compared = clocks.clocks()
     gateways = GatewayRegistry(client)
     gateways.lists(cluster.topics)
+    gateways.floors.floors(cluster.topics)
     claimed = gateways.claims()
     return Checkup(
         replace(cluster, replicas=replicas),
@@ -60,12 +61,14 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
             *clocks.malformed.texts,
             *unreadable,
             *gateways.malformed.texts,
+            *gateways.floors.malformed.texts,
         ),
         requests=pending,
         clocks=compared,
         misplaced=_misplaced(cluster),
         claimed=frozenset(claimed),
         gateways=gateways.statuses(),
+        deleted_topics=gateways.floors.count(),
         protection=look(client) if client.default_acl else Protection(),
     )
 

@@ -69,6 +69,7 @@ class PartitionIndex:
         anchors: Anchors,
         spacing: Spacing = DEFAULT_SPACING,
         newest_in: Callable[[memoryview], int] = newest_in,
+        floor: int = 0,
     ) -> None:
         self._log = log
         self._file = file
@@ -77,6 +78,7 @@ class PartitionIndex:
         self._walk = LogWalk(log, find_pieces)
         self._senders = Senders()
         self.newest_in = newest_in
+        self._floor = floor
         self.generation = 0
         self._reserved = 0
         self._begin_at(Boundary(0, 0))
@@ -104,6 +106,11 @@ class PartitionIndex:
         """The producers whose batches were found up to `end`."""
         return self._senders.producers
 
+    @property
+    def reserved(self) -> int:
+        """The number that no message has reached."""
+        return self._reserved
+
     def log_start(self) -> Boundary:
         """Return the place of the first message in the log."""
         return self._start
@@ -116,7 +123,7 @@ class PartitionIndex:
         stored, anchored = self._file.load(), self._anchors.load()
         if stored is not None and anchored is not None and anchored.generation > stored.generation:
             stored = None  # an old copy
-        self._reserved = max(known.reserved if known else 0 for known in (stored, anchored))
+        self._reserved = max(self._floor, *(known.reserved if known else 0 for known in (stored, anchored)))
         if stored is not None and anchored is not None and anchored.generation < stored.generation:
             anchored = None
         is_lost = stored is None
@@ -124,7 +131,7 @@ class PartitionIndex:
             stored = anchored.stored()  # so only what came since the newest anchor is read again
         places = {*anchored.places, anchored.tail.place} if anchored else set()
         self._senders.forget()
-        self._begin_at(min(places, default=Boundary(0, 0)))
+        self._begin_at(min(places, default=Boundary(0, self._floor)))
         if anchored is not None:
             self.generation, self._tail = anchored.generation, anchored.tail
             self._anchored = sorted(anchored.places) or self._anchored

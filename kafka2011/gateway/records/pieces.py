@@ -14,7 +14,7 @@ from kafka2011.message.compression import DEFAULT_MAX_OPENED_BYTES, Codec
 from kafka2011.message.header import LENGTH, LENGTH_BYTES, MIN_LENGTH, MessageHeader, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from kafka2011.message.header import AnyBytes
 
@@ -25,7 +25,7 @@ _MAX_INT32 = 2**31 - 1
 def find_pieces(
     data: AnyBytes,
     position: int,
-    topic_id: bytes,
+    topic_ids: Collection[bytes],
     partition: int,
     *,
     piece_bytes: int = DEFAULT_PIECE_BYTES,
@@ -35,13 +35,15 @@ def find_pieces(
 ) -> tuple[list[Piece], int]:
     """Return the pieces of a set that was fetched from a position of the log, and the position behind the last one.
 
-    What follows there was cut off by the size of the fetch. A run of plain messages is split at about `piece_bytes`.
-    `pause` is called between steps of opening other wrappers than the gateway's; they open to at most
-    `max_opened_bytes`, or are damaged. Raises LostBoundaryError, naming the position, where the length of a message is
-    above `max_length` or impossible; pieces before it are then found from the data before it.
+    What follows there was cut off by the size of the fetch. Only wrappers with one of `topic_ids` (16 bytes each) and
+    with this partition, which is Kafka's number, tell who sent them: others are copies from elsewhere. A run of plain
+    messages is split at about `piece_bytes`. `pause` is called between steps of opening other wrappers than the
+    gateway's; they open to at most `max_opened_bytes`, or are damaged. Raises LostBoundaryError, naming the position,
+    where the length of a message is above `max_length` or impossible; pieces before it are then found from the data
+    before it.
     """
     pieces: list[Piece] = []
-    place = KafkaPartition(topic_id, partition)
+    places = [KafkaPartition(topic_id, partition) for topic_id in topic_ids]
     checker = MessageChecker(_MAX_INT32, max_opened_bytes, pause)
     at, size = 0, len(data)
     while at < size:
@@ -57,12 +59,12 @@ def find_pieces(
             end = at + LENGTH_BYTES + length
             if end > size:
                 break
-            pieces.append(_piece(data[at:end], position + at, place, checker))
+            pieces.append(_piece(data[at:end], position + at, places, checker))
         at = end
     return pieces, position + at
 
 
-def _piece(message: AnyBytes, start: int, place: KafkaPartition, checker: MessageChecker) -> Piece:
+def _piece(message: AnyBytes, start: int, places: list[KafkaPartition], checker: MessageChecker) -> Piece:
     """Return the piece that one whole message is which no run takes."""
     end = start + len(message)
     most = NUMBERS_A_BYTE * len(message)
@@ -75,7 +77,7 @@ def _piece(message: AnyBytes, start: int, place: KafkaPartition, checker: Messag
         return damaged
     found = find_wrapper(payload) if header.codec == Codec.GZIP else None
     if found is not None:  # the count stands under the CRC, so nothing has to be opened
-        return Piece(Kind.WRAPPER, start, end, found.origin.records, found.origin if found.place == place else None)
+        return Piece(Kind.WRAPPER, start, end, found.origin.records, found.origin if found.place in places else None)
     try:
         messages = checker.check(message).messages
     except (InvalidMessageError, MessageSizeTooLargeError):

@@ -140,17 +140,20 @@ def _read(item: _Asked, room: _Room) -> Body:
 
 def _records(item: _Asked, log: PartitionLog, room: _Room) -> Body:
     index = log.index()
-    start, end = index.log_start().number, index.end.number
+    (start_position, start), end = index.log_start(), index.end.number
     answer = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": start}
     if log.fault:
         return {"error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    if item.offset < start or (item.offset > end and log.is_current):
+    offset = item.offset
+    if 0 <= offset < start and start_position == 0:  # the numbers before the first message were never in this log
+        offset = start
+    if offset < start or (offset > end and log.is_current):
         return {**answer, "error_code": ErrorCode.OFFSET_OUT_OF_RANGE}
-    if item.offset >= end:
+    if offset >= end:
         return answer
     max_bytes = room.left(item.max_bytes)
     if not max_bytes and room.size:
         return answer
-    records = log.records(item.offset, max_bytes)
+    records = log.records(offset, max_bytes)
     room.size += len(records)
     return {**answer, "records": records}

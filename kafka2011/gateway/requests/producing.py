@@ -120,7 +120,7 @@ def _fill(gateway: Gateway, append: Append, served: Served, records: bytes | mem
         append.sets = [(plain_set_of(batch, config.max_message_size), None)]
         return
     append.sets = [
-        *wrappers_of(batch, log.topic_id.bytes, log.number, _new_mark, config.max_set_bytes, config.max_message_size)
+        *wrappers_of(batch, log.wrapper_id.bytes, log.number, _new_mark, config.max_set_bytes, config.max_message_size)
     ]
     if batch.producer_id >= 0:
         append.batch = Origin(batch.producer_id, batch.producer_epoch, batch.first_sequence, batch.records, _new_mark())

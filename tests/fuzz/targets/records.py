@@ -65,7 +65,7 @@ def _through(data: bytes) -> list[tuple[int, bytes]]:
     for batch in open_batches(data, _OPENED_BYTES):
         messages = wrappers_of(batch, TOPIC_ID, 0, lambda: b"any mark", _WRAPPER_BYTES, _OPENED_BYTES)
         log = b"".join(message for message, _ in messages)
-        pieces, end = find_pieces(log, _START, TOPIC_ID, 0)
+        pieces, end = find_pieces(log, _START, [TOPIC_ID], 0)
         assert end == _START + len(log)
         assert [piece.origin for piece in pieces] == [origin for _, origin in messages]
         assert sum(piece.numbers for piece in pieces) == batch.records
@@ -117,12 +117,12 @@ def open_pieces() -> Iterator[Run]:
         lost: int | None = None
         try:
             pieces, end = find_pieces(
-                log, _START, TOPIC_ID, 0, piece_bytes=100, max_length=_MESSAGE_BYTES, max_opened_bytes=_OPENED_BYTES
+                log, _START, [TOPIC_ID], 0, piece_bytes=100, max_length=_MESSAGE_BYTES, max_opened_bytes=_OPENED_BYTES
             )
         except LostBoundaryError as error:
             lost = error.position
             log = log[: lost - _START]
-            pieces, end = find_pieces(log, _START, TOPIC_ID, 0, piece_bytes=100, max_opened_bytes=_OPENED_BYTES)
+            pieces, end = find_pieces(log, _START, [TOPIC_ID], 0, piece_bytes=100, max_opened_bytes=_OPENED_BYTES)
         assert lost in {None, end}
         edges = [_START, *(piece.end for piece in pieces)]
         assert [piece.start for piece in pieces] == edges[:-1]

@@ -150,6 +150,33 @@ def test_a_jump_lasts(lost: str) -> None:
     assert numbers_of(gateway) == before
 
 
+def test_a_topic_that_is_created_again_goes_on_above_all_numbers_that_were_given() -> None:
+    gateway = started(*plains(0, 120))
+    reserved = gateway.index.reserved
+    assert reserved >= 120
+    for life in range(1, 4):
+        gateway.recreate()
+        gateway.log.append(*plains(1000 * life, 3))
+        gateway.restart()
+        start = gateway.index.log_start()
+        assert start == Boundary(0, gateway.floor)
+        assert numbers_of(gateway) == {start.number + index: (1000 * life + index, 0) for index in range(3)}
+        gateway.restart()
+        assert gateway.index.log_start() == start
+
+
+def test_a_log_that_starts_over_does_so_above_its_floor_too() -> None:
+    """ZooKeeper was restored to an older copy: the anchors are of before the deletion that the floor is from."""
+    gateway = started(*plains(0, 3))
+    gateway.floor = 10_000
+    gateway.restart()
+    assert gateway.index.end.number == 3
+    gateway.log.put_back(ToyLog())
+    gateway.log.append(*plains(1000, 5))
+    gateway.restart()
+    assert gateway.index.log_start() == Boundary(0, gateway.floor)
+
+
 def replaced(gateway: Gateway, how: str) -> None:
     older = ToyLog()
     if how == "put back and written on":

@@ -42,7 +42,7 @@ def test_a_batch_is_stored_in_these_bytes() -> None:
 
 
 def test_these_bytes_are_read() -> None:
-    [piece], _ = find_pieces(MESSAGE, 0, TOPIC_ID, 3)
+    [piece], _ = find_pieces(MESSAGE, 0, [TOPIC_ID], 3)
     assert piece == Piece(Kind.WRAPPER, 0, len(MESSAGE), 2, ORIGIN)
     batch = read_batch(encode_piece(MESSAGE, 0, piece, 0).batch)
     assert (batch.records, batch.producer) == (RECORDS, (77, 1, 5))

@@ -28,7 +28,7 @@ PLAIN = encode(b"plain")
 
 def pieces_of(data: bytes, **limits: Any) -> list[Piece]:
     """Return what is found, which must reach the end."""
-    pieces, end = find_pieces(data, START, TOPIC_ID, 3, **limits)
+    pieces, end = find_pieces(data, START, [TOPIC_ID], 3, **limits)
     assert end == START + len(data)
     return pieces
 
@@ -74,14 +74,14 @@ def test_a_long_run_is_split() -> None:
     pieces = pieces_of(PLAIN * 100, piece_bytes=150)
     assert sum(piece.numbers for piece in pieces) == 100
     assert [piece.end - piece.start for piece in pieces[:-1]] == [150] * (len(pieces) - 1)
-    assert find_pieces(b"", START, TOPIC_ID, 3) == ([], START)
+    assert find_pieces(b"", START, [TOPIC_ID], 3) == ([], START)
 
 
 @pytest.mark.parametrize("last", [PLAIN, own_wrapper(2), bytes(MessageSet([b"x"], Codec.SNAPPY))])
 def test_what_the_fetch_has_cut_off_is_left(last: bytes) -> None:
     """Wherever it was cut: the position behind the last whole message is where to go on."""
     for size in range(len(last)):
-        pieces, end = find_pieces((PLAIN + last)[: len(PLAIN) + size], START, TOPIC_ID, 3)
+        pieces, end = find_pieces((PLAIN + last)[: len(PLAIN) + size], START, [TOPIC_ID], 3)
         assert end == START + len(PLAIN)
         assert len(pieces) == 1
 
@@ -91,7 +91,7 @@ def test_an_impossible_length_loses_the_boundary(length: int) -> None:
     """Nothing that follows can be counted, and the error names where."""
     data = PLAIN + struct.pack(">i", length) + PLAIN
     with pytest.raises(LostBoundaryError, match=str(START + len(PLAIN))) as caught:
-        find_pieces(data, START, TOPIC_ID, 3, max_length=1_000_000)
+        find_pieces(data, START, [TOPIC_ID], 3, max_length=1_000_000)
     assert caught.value.position == START + len(PLAIN)
 
 
@@ -187,6 +187,16 @@ def test_a_wrapper_that_lies_is_refused() -> None:
         with pytest.raises(InvalidRecordsError) as caught:
             encode_piece(message, START, piece, 0)
         assert caught.value.code == CORRUPT_MESSAGE
+
+
+def test_a_wrapper_with_an_older_id_of_its_topic_tells_who_sent_it() -> None:
+    """The topic was deleted and created again: what was under way may be stored afterwards."""
+    message, older = own_wrapper(3), bytes(reversed(range(16)))
+    [known], _ = find_pieces(message, START, [older, TOPIC_ID], 3)
+    [foreign], _ = find_pieces(message, START, [older], 3)
+    assert known.origin is not None
+    assert foreign.origin is None
+    assert known.numbers == foreign.numbers == 3
 
 
 def test_another_version_of_the_field_is_a_wrapper_of_others() -> None:

@@ -83,7 +83,7 @@ def test_what_a_client_sends_comes_back(
     data = batch_of(records, codec, producer, attributes, append_time)
     messages = stored(data, max_wrapper_bytes)
     log = b"".join(message for message, _ in messages)
-    pieces, end = find_pieces(log, START, TOPIC_ID, 3)
+    pieces, end = find_pieces(log, START, [TOPIC_ID], 3)
     assert end == START + len(log)
     assert [piece.origin for piece in pieces] == [origin for _, origin in messages]
     assert {piece.kind for piece in pieces} == {Kind.WRAPPER}
@@ -139,9 +139,9 @@ def test_c_and_python_store_and_serve_the_same_bytes(
             patch.setattr(code, "compiled", compiled)
             messages = stored(data, max_wrapper_bytes)
             log = b"".join(message for message, _ in messages)
-            pieces, _ = find_pieces(log, START, TOPIC_ID, 3)
+            pieces, _ = find_pieces(log, START, [TOPIC_ID], 3)
             plain = plain_set_of(open_batches(data, MAX_OPENED_BYTES)[0])
-            [run], _ = find_pieces(plain, START, TOPIC_ID, 3)
+            [run], _ = find_pieces(plain, START, [TOPIC_ID], 3)
             batches = [encode_piece(log, START, piece, 7) for piece in pieces]
             batches += [encode_piece(plain, START, run, 7, skip=skip, max_bytes=400) for skip in range(len(records))]
             results.append((messages, pieces, plain, batches))
@@ -154,7 +154,7 @@ def test_a_mirrored_wrapper_keeps_its_records_and_not_its_producer() -> None:
     [(message, origin)] = stored(batch_of(records, 0, (77, 1, 5)))
     assert origin == Origin(77, 1, 5, 2, bytes(8))
     for topic_id, partition in ((TOPIC_ID, 4), (bytes(16), 3)):
-        [piece], _ = find_pieces(message, 0, topic_id, partition)
+        [piece], _ = find_pieces(message, 0, [topic_id], partition)
         assert (piece.kind, piece.numbers, piece.origin) == (Kind.WRAPPER, 2, None)
         batch = read_batch(encode_piece(message, 0, piece, 0).batch)
         assert (batch.records, batch.producer) == (records, (-1, -1, -1))
@@ -163,7 +163,7 @@ def test_a_mirrored_wrapper_keeps_its_records_and_not_its_producer() -> None:
 def test_a_repeat_takes_its_numbers_without_records() -> None:
     """As a batch whose records Kafka's log cleaner has removed."""
     [(message, _)] = stored(batch_of([Record(b"a"), Record(b"b"), Record(b"c")], 0, (77, 1, 5)))
-    [piece], _ = find_pieces(message, 0, TOPIC_ID, 3)
+    [piece], _ = find_pieces(message, 0, [TOPIC_ID], 3)
     encoded = encode_piece(message, 0, piece, 100, is_repeat=True)
     batch = read_batch(encoded.batch)
     assert (batch.base_offset, batch.last_delta, batch.records) == (100, 2, [])

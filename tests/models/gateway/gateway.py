@@ -64,6 +64,7 @@ class Gateway:
         self.steps = Steps()
         self.file = ToyFile(self.steps)
         self.anchors = ToyAnchors(self.steps)
+        self.floor = 0
         self.seen = Seen()
         self.generation = 0
         self.may_start_over = True
@@ -71,12 +72,20 @@ class Gateway:
         self.index = self._new_index()
 
     def _new_index(self) -> PartitionIndex:
-        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, self.spacing, newest_in)
+        return PartitionIndex(self.log, find_pieces, self.file, self.anchors, self.spacing, newest_in, self.floor)
 
     def start(self) -> None:
         """Start the process: a new index is opened."""
         self.index = self._new_index()
         self.index.open()
+
+    def recreate(self) -> None:
+        """Delete the topic and create it again: another log, file and anchors, above what the old anchors reserved."""
+        anchored = self.anchors.load()
+        self.floor = max(self.floor, anchored.reserved if anchored else 0)
+        self.log.put_back(ToyLog())
+        self.file, self.anchors = ToyFile(self.steps), ToyAnchors(self.steps)
+        self.seen.numbers.clear()  # of which some may come late, and be in the new log too
 
     def restart(self) -> None:
         """Kill the process, start it again and read on."""

@@ -33,6 +33,7 @@ STEPS = {
     "lose": 2,
     "replace_log": 1,
     "check": 1,
+    "recreate": 1,
 }
 """What happens, and how often."""
 
@@ -289,7 +290,7 @@ class Walk:
         self.older_files.append((self.gateway.file.stored, self.gateway.file.tail))
 
     def replace_log(self) -> None:
-        """Put the log's disk back, wipe it, or delete the topic and create it again."""
+        """Put the log's disk back, or wipe it."""
         if self.copies and self.draw.random() < 0.7:
             self.log.put_back(self.draw.choice(self.copies))
         else:
@@ -300,6 +301,18 @@ class Walk:
         self.gateway.may_start_over = True
         self.clients = [Client(client.producer_id + 100) for client in self.clients]
         self.draw.choice([self.restart, self._reconnect])()
+
+    def recreate(self) -> None:
+        """Delete the topic and create it again; messages may be there before a gateway comes to it."""
+        self.gateway.recreate()
+        self.rotten = False
+        self.copies, self.older_anchors, self.older_files = [], [], []
+        if self.draw.random() < 0.5:
+            self.append()
+        self.gateway.generation = 0
+        self.restart()
+        if self.gateway.index.log_start().number < self.gateway.floor:
+            raise BrokenPromiseError("numbers that were given before the deletion come again")
 
     def _reconnect(self) -> None:
         self.gateway.index.check()
