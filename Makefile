@@ -64,15 +64,15 @@ contracts: setup-test ## import-linter: which module may import which
 	@.venv/bin/lint-imports --no-cache
 
 .PHONY: unit
-unit: setup-test ## tests without ZooKeeper, in seconds
+unit: setup-test ## tests without ZooKeeper, three at a time: some mostly wait
 	@echo "== unit tests"
-	@$(PYTHON) -m pytest tests -n 2 --durations=5
+	@$(PYTHON) -m pytest tests -n 3 --dist worksteal --durations=5
 
 .PHONY: integration
 integration: setup-test ## tests with real ZooKeeper and real processes, three at a time: they mostly wait
 	@echo "== integration tests"
 	@$(PYTHON) -m integration.jvm_archives || echo "no archives of classes could be made: tests start more slowly"
-	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --durations=25
+	@$(PYTHON) -m pytest integration -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 ##@ Longer proofs
 .PHONY: models

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _chroots = count()
+_SLOW_WEIGHT = 30
+"""A test that is marked as slow takes as long as so many others, roughly."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +26,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers have the environment of the process that started them
         use_archives(os.environ)
         os.environ[STRICT_VARIABLE] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let files that take long begin first, so that none is left over when all others have ended."""
+    weights: Counter[str] = Counter()
+    for item in items:
+        weights[str(item.path)] += 1 if item.get_closest_marker("slow") is None else _SLOW_WEIGHT
+    items.sort(key=lambda item: (-weights[str(item.path)], str(item.path)))
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,11 @@ settings.load_profile("kafka2011")
 collect_ignore = [] if CAPTURED.is_dir() else ["test_captured.py"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let long tests begin first, so that none is left over when all others have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_report_header() -> list[str]:
     """Say what the bytes of Kafka 0.7 are compared with, and what works on messages."""
     compared = f"compared with the captured ones in {CAPTURED}"

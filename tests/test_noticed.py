@@ -14,7 +14,7 @@ from tests.planted.patches import read_defects
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 400
-"""It takes ten seconds on an idle machine."""
+"""The longest takes half a minute on an idle machine."""
 
 FILES = (
     "gateway_limits",
@@ -32,15 +32,15 @@ FILES = (
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_each_defect_is_noticed_by_the_test_that_it_names(file: str) -> None:
-    """Not by an error on the way there: the failure says what is wrong. Without the defect the test passes."""
+    """Not by an error on the way there: the failure says what is wrong. The same test passes without the defect."""
     defects = read_defects(file)
     run = [sys.executable, "-m", "tests.planted.noticing", file]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
-    before, *tried = [json.loads(line) for line in done.stdout.splitlines()]
-    assert before == {"before": {}}
+    tried = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["defect"] for each in tried] == list(defects)
     wrong = []
     for each in tried:

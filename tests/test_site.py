@@ -17,6 +17,7 @@ BUILD_TIMEOUT_S = 400
 PATHS = {"Producer.send": "kafka2011.Producer.send"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(BUILD_TIMEOUT_S + 30)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     """Every page is reached, every inner link leads somewhere, and each public module has its page."""

@@ -122,7 +122,7 @@ def test_an_index_of_an_older_gateway_is_read_once_and_each_search_goes_on(parti
 
     assert [is_found() for _ in range(2)] == [False, False]
     assert found(partition, 1_002, ends_s=time.monotonic() - 1) == [(2, 1_002)]
-    eventually(is_found)
+    assert any(is_found() for _ in range(50))
     assert largest(partition) == (40, 1_040)
     assert partition.log.index().times.reaching(2**63 - 1) is None
 

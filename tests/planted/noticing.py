@@ -3,7 +3,8 @@
     python -m tests.planted.noticing order "a follower flushes nothing" tests/broker tests/replica
 
 prints, in lines of JSON, which of the tests fail without a defect, and then which fail with each defect that is named.
-Without names all defects of the file are tried, and without paths each on the test that it names as `noticed_by`.
+Without names all defects of the file are tried. Without paths each is tried on the test that it names as `noticed_by`,
+and only with the defect: the test is one of `tests`, whose run shows that it passes otherwise.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main(file: str, names: Sequence[str], paths: Sequence[str], *options: str) -
     """Print who notices each of the defects."""
     defects = read_defects(file)
     tests = {name: list(paths) or [defects[name].shows["noticed_by"]] for name in names or defects}
-    _say({"before": failures_of(sorted({path for of_one in tests.values() for path in of_one}), *options)})
+    if paths:
+        _say({"before": failures_of(paths, *options)})
     for name, of_one in tests.items():
         with planted(defects[name]):
             _say({"defect": name, "failures": failures_of(of_one, *options)})
