@@ -99,6 +99,18 @@ class BrokerRegistry:
         """Say that a broker stores nothing of a topic any more."""
         ephemeral.release(self._nodes, paths.topic_broker(topic, broker_id))
 
+    def withdraw(self, broker_id: int) -> dict[str, int]:
+        """Remove all znodes of a broker that runs on, and return how many partitions it has of each topic.
+
+        Its topics go first: consumers of 0.7 that saw a topic on a broker without an address would not rebalance.
+        """
+        topics = self.partitions_of_many(self.topics())
+        counts = {topic: on[broker_id] for topic, on in topics.items() if broker_id in on}
+        self._nodes.delete_many(paths.topic_broker(topic, broker_id) for topic in counts)
+        self._nodes.delete(paths.broker(broker_id))
+        logger.info("Deregistered broker %d with %d topics", broker_id, len(counts))
+        return counts
+
     def forget_topic(self, topic: str) -> bool:
         """Remove a topic that no broker has registered; False, with nothing removed, when one has."""
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+ANNOUNCE_S = 1.0
+"""The time within which a broker that is registered says that it takes requests."""
 _NUMBERED = re.compile(r"(grow|grow exactly|create) ([1-9][0-9]{0,9})")
 _REFUSED = "refused: "
 
@@ -103,6 +106,31 @@ class RequestRegistry:
     def announce(self, broker: Broker) -> None:
         """Say that a broker takes requests, and that the process which has registered it takes those to create."""
         self._nodes.upsert(paths.requests(broker.id), json.dumps({"creates": broker.creator}).encode())
+
+    def takers_beside(self, living: Mapping[int, Broker]) -> set[int]:
+        """Return the same, without brokers that live and are of Kafka 0.7 again, on the directory of one of ours.
+
+        The znode names another process then. It does so for a moment, too, while a broker starts: hence a second look.
+        For replicas it may be one of 0.2.0 that leads, which takes requests to grow and delete.
+        """
+        takers = self.takers()
+        if self._replaced(takers, living):
+            time.sleep(ANNOUNCE_S)
+            takers -= self._replaced(takers, living)
+        return takers
+
+    def _replaced(self, takers: set[int], living: Mapping[int, Broker]) -> set[int]:
+        there = {number: living[number] for number in takers & living.keys()}
+        noted = self._nodes.get_many(paths.requests(number) for number in there)
+        have_replicas = self._nodes.exist(paths.replica_state(number) for number in there)
+        suspects = {
+            number: broker
+            for number, broker in there.items()
+            if (node := noted.get(paths.requests(number))) is not None
+            and node.data
+            and not have_replicas[paths.replica_state(number)]
+        }
+        return suspects.keys() - self.creators(suspects)
 
     def takers(self) -> set[int]:
         """Return the brokers that take requests, or did when they last lived."""

@@ -9,12 +9,14 @@ import pytest
 
 from integration.cli.calling import PARTITIONS, output, rows, run
 from kafka2011 import EARLIEST, LATEST, ConsumerConnector, LocalCluster, SimpleConsumer
+from kafka2011.admin.topic_changes import TopicKeptError, check_deletion
 from kafka2011.admin.topic_growth import grow_topic
 from kafka2011.admin.topics import create_topic
 from kafka2011.errors import KafkaError, WrongPartitionError
 from tests.support.waiting import eventually
 from zk import paths
 from zk.brokers import BrokerRegistry
+from zk.cluster import Broker
 from zk.connecting import connect
 from zk.requests import RequestRegistry
 
@@ -84,6 +86,24 @@ def take_no_requests(cluster: LocalCluster, broker_id: int) -> None:
     """Have a broker look like one of 0.7."""
     with connect(cluster.zk_connect) as client:
         client.delete(paths.requests(broker_id))
+
+
+def test_a_broker_that_is_of_07_again_takes_no_requests(two_brokers: LocalCluster) -> None:
+    """Its id and directory were those of one of ours; a deletion as a whole is refused, and it keeps its part."""
+    ours = two_brokers.brokers[1]
+    ours.stop()
+    with connect(two_brokers.zk_connect) as client:
+        registry = BrokerRegistry(client)
+        registry.register(Broker(1, "127.0.0.1", ours.port, "127.0.0.1-1"))  # any other process has another creator
+        registry.register_topics(1, {"views": 1})
+        with pytest.raises(TopicKeptError, match=r"broker 1 runs Kafka 0\.7, which keeps topic views"):
+            check_deletion(client, "views")
+        assert registry.partitions_of("views") == {0: 1, 1: 1}
+        where = ("--zookeeper", two_brokers.zk_connect)
+        grown, kept = json.loads(run("topics", "grow", "views", "--per-broker", 2, "--json", *where).stdout)
+        assert grown["outcome"] == "grown"
+        assert "it takes no requests (Kafka 0.7)" in kept["outcome"]
+        assert RequestRegistry(client).placed(1) == {}
 
 
 def test_a_topic_grows_while_it_is_read(two_brokers: LocalCluster) -> None:

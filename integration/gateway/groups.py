@@ -375,7 +375,10 @@ class Round:
         ends_s = time.monotonic() + 2 * SETTLE_S
         while time.monotonic() < ends_s:
             received = {
-                line.value for member in self._every for line in _lines(member.path, member.name) if line.what == b"got"
+                line.value
+                for member in self._every
+                for line in lines_of(member.path, member.name)
+                if line.what == b"got"
             }
             if acknowledged <= received:
                 return
@@ -392,11 +395,11 @@ class Round:
         names = {where.znode_name: str(number) for number, where in enumerate(known.partitions)}
         order: dict[bytes, tuple[str, int, int]] = {}  # partition, number, and that of the first in its compressed set
         for number, where in enumerate(known.partitions):
-            order |= _stored(client, where, str(number))
+            order |= stored(client, where, str(number))
         kinds = {member.name: member.kind for member in self._every}
-        by_partition: dict[str, list[_Line]] = {}
+        by_partition: dict[str, list[Line]] = {}
         for member in self._every:
-            for line in _lines(member.path, member.name):
+            for line in lines_of(member.path, member.name):
                 name = names.get(line.partition, line.partition)
                 by_partition.setdefault(name, []).append(line)
         received: Counter[bytes] = Counter()
@@ -423,7 +426,9 @@ def _create_topic(servers: str) -> None:
             return
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A line of a member's file."""
+
     at_s: float
     what: bytes
     member: str
@@ -431,15 +436,16 @@ class _Line(NamedTuple):
     value: bytes
 
 
-def _lines(path: Path, member: str) -> Iterator[_Line]:
+def lines_of(path: Path, member: str) -> Iterator[Line]:
+    """Read the whole lines of a member's file."""
     data = path.read_bytes() if path.exists() else b""
     for line in data[: data.rfind(b"\n") + 1].splitlines():
         at_s, what, partition, value = line.split(b" ")
-        yield _Line(float(at_s), what, member, partition.decode(), value)
+        yield Line(float(at_s), what, member, partition.decode(), value)
 
 
 def _repeated(
-    name: str, lines: list[_Line], order: dict[bytes, tuple[str, int, int]], kinds: dict[str, str]
+    name: str, lines: list[Line], order: dict[bytes, tuple[str, int, int]], kinds: dict[str, str]
 ) -> Iterator[str]:
     """Say what members were given of a partition that had been committed before they were given the partition.
 
@@ -465,7 +471,8 @@ def _repeated(
             yield f"{line.member}: {line.value!r} of partition {name} came again, {number} below {floors[line.member]}"
 
 
-def _stored(client: ZkClient, where: TopicPartition, name: str) -> dict[bytes, tuple[str, int, int]]:
+def stored(client: ZkClient, where: TopicPartition, name: str) -> dict[bytes, tuple[str, int, int]]:
+    """Return for each message in a log the name, its number, and the number of the first in its compressed set."""
     broker = BrokerRegistry(client).brokers()[where.broker_id]
     order: dict[bytes, tuple[str, int, int]] = {}
     offset = number = set_number = 0

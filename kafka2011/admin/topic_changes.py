@@ -48,7 +48,7 @@ class TopicDeletion(NamedTuple):
 
 def check_deletion(client: ZkClient, topic: str) -> None:
     """Raise TopicKeptError if a broker that has a topic takes no requests, and so would keep it."""
-    takers = RequestRegistry(client).takers()
+    takers = RequestRegistry(client).takers_beside(BrokerRegistry(client).brokers())
     for number in known_counts(client, topic):
         if number not in takers:
             raise TopicKeptError(
@@ -75,7 +75,7 @@ def delete_topic(
     stored = OffsetRegistry(client)
     held = _held(client, topic)
     living = registry.brokers()
-    takers = requests.takers()
+    takers = requests.takers_beside(living)
     readers = [group for group in ConsumerRegistry(client).groups() if topic in stored.topics(group)]
     asked = [number for number in held if number in takers]
     away = sorted(takers - living.keys())

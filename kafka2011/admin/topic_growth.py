@@ -98,7 +98,7 @@ class _Growth:
         self._having = {where.broker_id: broker for where, broker in living_partitions(client, topic).items()}
         self._registry = BrokerRegistry(client)
         self._requests = RequestRegistry(client)
-        self._takers = self._requests.takers()
+        self._takers = self._requests.takers_beside(self._registry.brokers())
         self._there = self._registry.partitions_of(topic)
 
     # On each broker

@@ -43,6 +43,7 @@ COMMANDS = {
     "consume": "Read topics as a member of a consumer group, and print each message on a line.",
     "demo": "Replay a log through a cluster with faults, and account for every line.",
     "doctor": "Find what is wrong with a cluster, and say what to do about it.",
+    "drain": "Deregister a broker, so that it can be stopped without losing messages of Kafka 0.7's producers.",
     "dump-log": "Show the messages in segment files, and check them.",
     "export": "Turn segment files into Parquet files, without a broker.",
     "fetch": "Read partitions from an offset, without a group.",
