@@ -144,7 +144,12 @@ class Migration:
         """Start brokers, producers and consumers of Kafka 0.7.2."""
         for broker in self._of_07:
             broker.start_registered(self._client)
-        for name, settings in (("first", {}), ("second", {"producer.type": "async", "compression.codec": "1"})):
+        kinds = {
+            "first": {},
+            "second": {"producer.type": "async", "compression.codec": "1"},
+            "third": {"compression.codec": "2"},
+        }
+        for name, settings in kinds.items():
             producer = ProducerOf07(self._directory, name, self._zk_connect, TOPIC, settings)
             self._stack.callback(producer.stop)
             self._producers.append(producer)

@@ -85,13 +85,11 @@ class BrokerOf07(ProcessOf07):
 
 
 class MemberOf07(ProcessOf07):
-    """A member of a group, whose file is one of group_member.py."""
+    """A member of a group, whose file is one of group_member.py. `settings` are further ones of 0.7.2's consumer."""
 
-    kind = "of-07"
-
-    def __init__(self, directory: Path, name: str, zk_connect: str, topic: str, group: str) -> None:
+    def __init__(self, directory: Path, name: str, zk_connect: str, topics: str, group: str, *settings: str) -> None:
         self.path = directory / f"{name}.txt"
-        super().__init__(directory, name, _PROGRAM, "member", self.path, zk_connect, topic, group)
+        super().__init__(directory, name, _PROGRAM, "member", self.path, zk_connect, topics, group, *settings)
         self.start()
 
 
@@ -109,3 +107,10 @@ class ProducerOf07(ProcessOf07):
         data = self._path.read_bytes() if self._path.exists() else b""
         lines = data[: data.rfind(b"\n") + 1].splitlines()
         return {value for word, value in (line.split(b" ", 1) for line in lines) if word == what}
+
+
+def send_keys(directory: Path, zk_connect: str, topic: str, count: int) -> None:
+    """Send the values 0 to `count` - 1, each with itself as its key, by a producer of Kafka 0.7.2."""
+    sender = ProcessOf07(directory, "keys", _PROGRAM, "keys", directory / "keys.txt", zk_connect, topic, count)
+    sender.start()
+    assert sender.process.wait(START_S) == 0, sender.log.read_text("utf-8")[-2000:]
