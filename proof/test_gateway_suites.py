@@ -1,139 +1,107 @@
-"""The tests of clients in Go against a gateway: those that docs/reference/gateway-tests.md lists fail, and no other.
+"""Other clients' own tests against a gateway: those that docs/reference/gateway-tests.md lists fail, and no other.
 
-Sources come from Go's module proxy into build/suites. A suite's outcome is kept there, and is not measured again.
+Sources in Go come from its module proxy. For others, a variable names a checkout: AIOKAFKA_CHECKOUT, KAFKAJS_CHECKOUT.
+What is built of them is in build/suites. A suite's outcome is kept there, and is not measured again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
+import socket
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.local_cluster import LocalCluster
+from proof.gateway_suites.aiokafka import Aiokafka
+from proof.gateway_suites.go import GoSuite
+from proof.gateway_suites.kafkajs import KafkaJS
+from proof.gateway_suites.served import serve
+from proof.gateway_suites.suite import BUILT, FETCH_S, SUITE_S
 from zk.ports import free_port
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reference" / "gateway-tests.md"
-BUILT = ROOT / "build" / "suites"
-FETCH_S = 600
-SUITE_S = 900
-BY_DEFAULT = 9092
+if TYPE_CHECKING:
+    from proof.gateway_suites.suite import Suite
 
-pytestmark = [
-    pytest.mark.timeout(4 * SUITE_S),
-    pytest.mark.skipif(shutil.which("go") is None, reason="there is no go here"),
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "gateway-tests.md"
+
+pytestmark = pytest.mark.timeout(SUITE_S + 3 * FETCH_S)
+
+SUITES: list[Suite] = [
+    GoSuite(
+        name="franz-go",
+        module="github.com/twmb/franz-go",
+        version="v1.22.3",
+        package="./pkg/kgo",
+        environment={"KGO_SEEDS": "{servers}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000"},
+        left_out="^TestTxnEtl$",
+    ),
+    GoSuite(
+        name="kafka-go",
+        port=9092,
+        module="github.com/segmentio/kafka-go",
+        version="v0.4.51",
+        package=".",
+        environment={"KAFKA_VERSION": "2.7.0", "KAFKA_SKIP_NETTEST": "1"},
+        left_out="^TestReaderConsumerGroup$/^(verify_offset_committed.*|consumer_group_commits_on_close)$",
+    ),
+    Aiokafka(name="aiokafka", clusters=((2, 1), (3, 4))),
+    KafkaJS(
+        name="KafkaJS",
+        settings={"advertised.host": "localhost", "group.protocols": "AssignerName,TestAssigner,UnbalancedAssigner"},
+    ),
 ]
 
 
-class Suite(NamedTuple):
-    """A module, the package with the tests, and the environment that they want; `{servers}` is the gateway."""
-
-    module: str
-    version: str
-    package: str
-    environment: dict[str, str]
-    port: int = 0
-    """The port that its tests expect; 0 if they are told."""
-    left_out: str = "^$"
-    """Names of tests that are not run, as a regular expression."""
-
-
-SUITES = {
-    "franz-go": Suite(
-        "github.com/twmb/franz-go",
-        "v1.22.3",
-        "./pkg/kgo",
-        {"KGO_SEEDS": "{servers}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000"},
-        left_out="^TestTxnEtl$",
-    ),
-    "kafka-go": Suite(
-        "github.com/segmentio/kafka-go",
-        "v0.4.51",
-        ".",
-        {"KAFKA_VERSION": "2.7.0", "KAFKA_SKIP_NETTEST": "1"},
-        BY_DEFAULT,
-        "^TestReaderConsumerGroup$/^(verify_offset_committed.*|consumer_group_commits_on_close)$",
-    ),
-}
-
-
-def sources(suite: Suite) -> Path:
-    """Return a copy of a module's sources, fetched if they are not there."""
-    target = BUILT / f"{suite.module.rpartition('/')[2]}-{suite.version}"
-    if target.exists():
-        return target
-    found = subprocess.run(
-        ["go", "mod", "download", "-json", f"{suite.module}@{suite.version}"],
-        check=True,
-        capture_output=True,
-        timeout=FETCH_S,
-    )
-    part = target.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(json.loads(found.stdout)["Dir"], part)
-    for path in part.rglob("*"):
-        path.chmod(path.stat().st_mode | 0o200)
-    part.rename(target)
-    return target
-
-
-def outcomes(suite: Suite, servers: str, output: Path) -> dict[str, str]:
-    """Run the tests of a suite, and return what became of each: pass, fail or skip."""
-    told = {name: text.format(servers=servers) for name, text in suite.environment.items()}
-    with output.open("wb") as file:
-        subprocess.run(
-            ["go", "test", "-json", "-count=1", f"-timeout={SUITE_S}s", f"-skip={suite.left_out}", suite.package],
-            cwd=sources(suite),
-            env={**os.environ, **told, "GOFLAGS": "-mod=mod"},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            timeout=SUITE_S + FETCH_S,
-            check=False,
-        )
-    ended: dict[str, str] = {}
-    for line in output.read_text("utf-8", "replace").splitlines():
-        event = json.loads(line) if line.startswith("{") else {}
-        if "Test" in event:
-            if event["Action"] == "run":
-                ended[event["Test"]] = "fail"  # unless it ends otherwise
-            if event["Action"] in {"pass", "fail", "skip"}:
-                ended[event["Test"]] = event["Action"]
-    return ended
+def covers(listed: str, test: str) -> bool:
+    """Say whether a name on the page means a test: itself, or the file or part that it is in."""
+    return test == listed or test.startswith((f"{listed}/", f"{listed} > "))
 
 
 def innermost_failures(ended: dict[str, str]) -> set[str]:
     """Return the failed tests that no failed test within them explains."""
     failed = {name for name, outcome in ended.items() if outcome == "fail"}
-    return {name for name in failed if not any(other.startswith(f"{name}/") for other in failed)}
+    return {name for name in failed if not any(other != name and covers(name, other) for other in failed)}
 
 
-def listed(heading: str) -> set[str]:
-    """Return the tests that the page lists in the first table below a heading."""
+def listed_tests(heading: str) -> set[str]:
+    """Return the tests that the page lists in the table below a heading."""
     _, _, rest = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")
-    rows = rest.split("\n## ")[0].splitlines()
-    return {name for row in rows if row.startswith("| `") for name in re.findall(r"`(Test[^`]+)`", row.split(" | ")[0])}
+    rows = [row for row in rest.split("\n## ")[0].splitlines() if row.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
 
 
-@pytest.mark.parametrize("name", SUITES)
-@pytest.mark.parametrize(("brokers", "partitions"), [(1, 1), (3, 4)])
-def test_only_what_the_page_lists_fails(name: str, brokers: int, partitions: int, tmp_path: Path) -> None:
-    suite = SUITES[name]
-    kept = BUILT / f"{name}-{brokers}-{partitions}.json"
+def is_in_use(port: int) -> bool:
+    """Say whether somebody listens on a port."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("suite", "brokers", "partitions"),
+    [
+        pytest.param(suite, *cluster, id="-".join(map(str, (suite.name, *cluster))))
+        for suite in SUITES
+        for cluster in suite.clusters
+    ],
+)
+def test_only_what_the_page_lists_fails(suite: Suite, brokers: int, partitions: int, tmp_path: Path) -> None:
+    kept = BUILT / f"{suite.name}-{brokers}-{partitions}.json"
     if not kept.exists():
+        if missing := suite.missing():
+            pytest.skip(missing)
+        if suite.port and is_in_use(suite.port):
+            pytest.skip(f"{suite.name} wants port {suite.port}, which is in use")
         BUILT.mkdir(parents=True, exist_ok=True)
-        port = suite.port or free_port()
-        properties = {"num.partitions": partitions, "log.default.flush.scheduler.interval.ms": 100}
-        with LocalCluster(brokers, directory=tmp_path, properties=properties, gateway=port) as cluster:
-            if suite.port and not cluster.bootstrap_servers.endswith(f":{suite.port}"):
-                pytest.skip(f"{name} wants port {suite.port}, which is in use")
-            ended = outcomes(suite, cluster.bootstrap_servers, kept.with_suffix(".log"))
+        with serve(tmp_path, brokers, partitions, suite.port or free_port(), suite.settings) as served:
+            ended = suite.run(served, kept.with_suffix(".log"))
         kept.write_text(json.dumps(ended, indent=1), "utf-8")
     ended = json.loads(kept.read_text("utf-8"))
     assert sum(outcome == "pass" for outcome in ended.values()) > len(ended) / 2
-    assert innermost_failures(ended) - listed(name) == set()
+    listed = listed_tests(suite.name)
+    assert {test for test in innermost_failures(ended) if not any(covers(name, test) for name in listed)} == set()
+    assert {name for name in listed if not any(covers(name, test) for test in ended)} == set()

@@ -79,9 +79,12 @@ class World:
         assert write_response(api, version, 7, answer)
         return answer
 
-    def described(self, kind: int, name: str, wanted: list[str] | None = None) -> list[dict[str, Any]]:
+    def described(
+        self, kind: int, name: str, wanted: list[str] | None = None, *, is_documented: bool = False
+    ) -> list[dict[str, Any]]:
         resource = {"resource_type": kind, "resource_name": name, "configuration_keys": wanted}
-        [result] = self.ask(Api.DESCRIBE_CONFIGS, {"resources": [resource]}, 4)["results"]
+        body = {"resources": [resource], "include_documentation": is_documented}
+        [result] = self.ask(Api.DESCRIBE_CONFIGS, body, 4)["results"]
         assert result["error_code"] == ErrorCode.NONE
         configs: list[dict[str, Any]] = result["configs"]
         return configs
@@ -172,6 +175,41 @@ def test_a_broker_is_described_by_its_own_settings(world: World) -> None:
             "log.retention.hours of broker 1": "168",
             "log.retention.hours of broker 2": "1",
         }
+
+
+def test_a_broker_tells_how_many_copies_of_a_partition_clients_see(world: World) -> None:
+    [copies] = world.described(BROKER, "5", ["default.replication.factor"])
+    assert (copies["value"], copies["config_source"], copies["synonyms"]) == ("1", 5, [])
+
+
+def test_each_setting_has_a_type_and_on_demand_its_documentation(world: World) -> None:
+    names = [
+        "brokerid",
+        "cleanup.policy",
+        "enable.zookeeper",
+        "log.retention.hours",
+        "retention.ms",
+        "topic.log.roll.hours",
+    ]
+    for kind, of in ((TOPIC, "views"), (BROKER, "8")):
+        assert all(config["documentation"] is None for config in world.described(kind, of))
+    described = [
+        config
+        for kind, of in ((TOPIC, "views"), (BROKER, "8"))
+        for config in world.described(kind, of, names, is_documented=True)
+    ]
+    assert {config["name"]: config["config_type"] for config in described} == {
+        "brokerid": 5,
+        "cleanup.policy": 2,
+        "enable.zookeeper": 1,
+        "log.retention.hours": 6,
+        "retention.ms": 5,
+        "topic.log.roll.hours": 7,
+    }
+    texts = {config["name"]: config["documentation"] for config in described}
+    assert texts["retention.ms"] == texts["log.retention.hours"]
+    assert texts["retention.ms"].startswith("log.retention.hours of the brokers: Segments last written")
+    assert texts["cleanup.policy"] is None
 
 
 def test_a_topic_may_be_created_with_what_applies(world: World) -> None:

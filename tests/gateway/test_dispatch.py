@@ -124,14 +124,24 @@ def test_the_cluster_is_described_for_java() -> None:
 )
 def test_each_broker_is_a_node_but_for_old_librdkafka(software: tuple[str, str], nodes: set[int]) -> None:
     """It takes nodes of one address for one, and goes back and forth between them."""
+    name, version = software
+    assert_sees(nodes, {"client_software_name": name, "client_software_version": version})
+
+
+def test_a_client_that_does_not_name_itself_sees_gateways_only() -> None:
+    """KafkaJS sends what is for nodes of one address over one connection: a fetch from one waits for the others."""
+    assert_sees({3}, {})
+
+
+def assert_sees(nodes: set[int], names: dict[str, str]) -> None:
+    """Check which nodes a client sees whose ApiVersions request has these names."""
     here = _with_address(gateway())
     address = here.address
     here.claims = SimpleNamespace(leader=lambda n: address._replace(node_id=3 + n, gateway_id=address.node_id))
     known = PartitionList("t", uuid4(), (TopicPartition("t", 1, 0), TopicPartition("t", 2, 0)), 0)
     here.catalogue = SimpleNamespace(brokers={1: None, 2: None}, lists={"t": known}, cluster_id="c", is_live=bool)
     who = caller()
-    name, version = software
-    HANDLERS[Api.API_VERSIONS](here, who, {"client_software_name": name, "client_software_version": version})
+    HANDLERS[Api.API_VERSIONS](here, who, names)
     told = HANDLERS[Api.METADATA](here, who, {"topics": None})
     assert {broker["node_id"] for broker in told["brokers"]} == nodes
     assert {each["leader_id"] for each in told["topics"][0]["partitions"]} == (nodes - {3} or {3})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka2011.broker.security.access import PRODUCE
 from kafka2011.config import BrokerConfig
-from kafka2011.config.kinds import ZK_CONNECT, Directory, File
+from kafka2011.config.kinds import ZK_CONNECT, Boolean, Decimal, Directory, File, Integer, TopicMap
 from kafka2011.errors import ConfigError
 from kafka2011.gateway.protocol.errors import ErrorCode
 from kafka2011.log.log_settings import LogSettings
@@ -24,6 +24,8 @@ _BROKER = 4
 _FROM_FILE, _DEFAULT = 4, 5
 """The protocol's numbers for the source of a value."""
 _FIXED = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
+_FIXED_OF_BROKERS = {"default.replication.factor": "1"}
+"""What Kafka's clients ask of a broker, and no broker has a setting for: the copies of a log are none of theirs."""
 _APPLIED: dict[str, Callable[[BrokerConfig, LogSettings], float]] = {
     "flush.messages": lambda _, log: log.flush_interval,
     "flush.ms": lambda _, log: log.flush_interval_ms,
@@ -35,6 +37,19 @@ _APPLIED: dict[str, Callable[[BrokerConfig, LogSettings], float]] = {
     "segment.ms": lambda _, log: log.roll_ms,
 }
 """The settings that a broker applies to a topic, by Kafka's names."""
+_SET_BY = {
+    "flush.messages": "log.flush.interval",
+    "flush.ms": "log.default.flush.interval.ms",
+    "max.message.bytes": "max.message.size",
+    "retention.bytes": "log.retention.size",
+    "retention.ms": "log.retention.hours",
+    "segment.bytes": "log.file.size",
+    "segment.ms": "log.roll.hours",
+}
+"""The brokers' own names of these settings, where they differ."""
+_STRING, _LONG = 2, 5
+_TYPES: dict[type | None, int] = {Boolean: 1, Integer: _LONG, Decimal: 6, TopicMap: 7}
+"""The protocol's numbers for the types of values: all numbers are of 64 bits, and a value for each topic is a list."""
 
 
 def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:
@@ -45,7 +60,7 @@ def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:
         known = gateway.catalogue.lists.get(name)
         error, configs = ErrorCode.NONE, []
         if kind == _BROKER:
-            configs = _described(_of_node(gateway, name))
+            configs = _described(_of_node(gateway, name), body.get("include_documentation", False))
         elif kind != _TOPIC:
             error = ErrorCode.INVALID_REQUEST
         elif not caller.may(PRODUCE, name):
@@ -53,7 +68,8 @@ def describe_configs(gateway: Gateway, caller: Caller, body: Body) -> Body:
         elif known is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            configs = _described(_of_topic(gateway, name, {where.broker_id for where in known.partitions}))
+            of_topic = _of_topic(gateway, name, {where.broker_id for where in known.partitions})
+            configs = _described(of_topic, body.get("include_documentation", False))
         wanted = resource.get("configuration_keys")
         results.append(
             {
@@ -122,7 +138,7 @@ def _of_node(gateway: Gateway, node_id: str) -> dict[int, Mapping[str, str | Non
     ]
     shown = [item for item in BrokerConfig.settings() if not _is_hidden(item.kind)]
     return {
-        broker_id: {item.key: item.kind.write(getattr(config, item.name)) for item in shown}
+        broker_id: {**{item.key: item.kind.write(getattr(config, item.name)) for item in shown}, **_FIXED_OF_BROKERS}
         for broker_id, config in sorted(_configs_of(gateway, served or brokers).items())
     }
 
@@ -147,16 +163,19 @@ def _configs_of(gateway: Gateway, broker_ids: Collection[int]) -> dict[int, Brok
     return configs
 
 
-def _described(by_broker: Mapping[int, Mapping[str, str | None]]) -> list[Body]:
+def _described(by_broker: Mapping[int, Mapping[str, str | None]], is_documented: bool) -> list[Body]:
     """Return settings as clients are told them.
 
     Where brokers differ, the value is that of the first broker that tells one, and the synonyms have that of each.
     """
+    known = {item.key: item for item in BrokerConfig.settings()}
     described = []
     for name in sorted({name for settings in by_broker.values() for name in settings}):
         values = {broker_id: settings[name] for broker_id, settings in by_broker.items()}
-        source = _DEFAULT if name in _FIXED else _FROM_FILE
+        source = _DEFAULT if name in _FIXED or name in _FIXED_OF_BROKERS else _FROM_FILE
         differ = len(set(values.values())) > 1
+        own_name = _SET_BY.get(name, name)
+        item = known.get(own_name)
         described.append(
             {
                 "name": name,
@@ -168,6 +187,10 @@ def _described(by_broker: Mapping[int, Mapping[str, str | None]]) -> list[Body]:
                     for broker_id, value in values.items()
                     if differ
                 ],
+                "config_type": _LONG if name in _APPLIED else _TYPES.get(type(item.kind) if item else None, _STRING),
+                "documentation": f"{own_name} of the brokers: {item.doc}"
+                if item is not None and is_documented
+                else None,
             }
         )
     return described

@@ -67,8 +67,8 @@ class Gateway:
 class Caller:
     """Who asks: its principal, its address, its id, the version of its request, and what it may do.
 
-    `software` is what its ApiVersions request says: the client's name and version. `reserve` takes memory for an answer
-    with records, and returns how large it may be.
+    `software` is what its ApiVersions request says, the client's name and version; "" if it does not. `reserve` takes
+    memory for an answer with records, and returns how large it may be.
     """
 
     principal: str
@@ -87,9 +87,13 @@ class Caller:
 
     @property
     def takes_one_node_per_address(self) -> bool:
-        """Whether this is an old librdkafka, which goes back and forth between several nodes of one address."""
+        """Whether this may be a client that cannot bear several nodes of one address.
+
+        An old librdkafka goes back and forth between them. KafkaJS, which does not name itself, sends what is for any
+        of them over one connection, so its fetch from a broker that has nothing new holds up those from the others.
+        """
         found = _LIBRDKAFKA.search(self.software)
-        return found is not None and (int(found[1]), int(found[2])) < _SEVERAL_NODES_SINCE
+        return not self.software or (found is not None and (int(found[1]), int(found[2])) < _SEVERAL_NODES_SINCE)
 
     def may(self, what: str, name: str) -> bool:
         """Say whether it may produce to a topic, consume from it, or use a group."""

@@ -40,7 +40,7 @@ _HINTS = {17: _SASL, 36: _SASL, 68: ": groups need the classic protocol (group.p
 
 
 def _api_versions(_gateway: Gateway, caller: Caller, body: Body) -> Body:
-    caller.software = f"{body.get('client_software_name', '')} {body.get('client_software_version', '')}"
+    caller.software = f"{body.get('client_software_name', '')} {body.get('client_software_version', '')}".strip()
     return {"api_keys": _API_KEYS}
 
 
