@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from proof.gateway_suites.suite import BUILT, FETCH_S, SUITE_S, Suite, run_tests
@@ -27,7 +27,6 @@ class GoSuite(Suite):
     environment: Mapping[str, str]
     left_out: str = "^$"
     """Names of tests that are not run, as a regular expression."""
-    options: tuple[str, ...] = field(default=())
 
     def missing(self) -> str:
         """Say whether there is no Go."""
@@ -35,9 +34,22 @@ class GoSuite(Suite):
 
     def run(self, served: Served, output: Path) -> dict[str, str]:
         """Run the tests of the package."""
-        told = {name: text.format(servers=served.servers) for name, text in self.environment.items()}
-        options = ("-json", "-count=1", f"-timeout={SUITE_S}s", f"-skip={self.left_out}", *self.options)
-        run_tests(output, self.sources(), {**told, "GOFLAGS": "-mod=mod"}, "go", "test", *options, self.package)
+        return self.run_with(
+            {name: text.format(servers=served.servers) for name, text in self.environment.items()}, output
+        )
+
+    def run_with(self, told: Mapping[str, str], output: Path, *more: str) -> dict[str, str]:
+        """Run the tests of the package with these variables besides its own, and more options."""
+        options = ("-json", "-count=1", f"-timeout={SUITE_S}s", f"-skip={self.left_out}", *more)
+        run_tests(
+            output,
+            self.sources(),
+            {**self.environment, **told, "GOFLAGS": "-mod=mod"},
+            "go",
+            "test",
+            *options,
+            self.package,
+        )
         ended: dict[str, str] = {}
         for line in output.read_text("utf-8", "replace").splitlines():
             event = json.loads(line) if line.startswith("{") else {}
