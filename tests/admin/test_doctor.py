@@ -114,6 +114,11 @@ SICK: dict[str, tuple[Checkup, str, str]] = {
         "ZooKeeper zk:1",
         "an answer took 4.2 s",
     ),
+    "a ZooKeeper without transactions": (
+        replace(HEALTHY, servers=(server_of("zk:1", "Zookeeper version: 3.3.4-1, built on 2011\nMode: leader\n"),)),
+        "ZooKeeper zk:1",
+        "is of version 3.3.4, which has no transactions",
+    ),
     "two ZooKeepers": (
         replace(HEALTHY, servers=(*HEALTHY.servers, *HEALTHY.servers)),
         "ZooKeeper",

@@ -27,6 +27,7 @@ SLOW_REQUEST_S = 60.0
 """A broker that lives has done by then what it was asked for, unless it removes very large logs."""
 _MANY_DELETED_TOPICS = MOST_TOPICS * 9 // 10
 _CREATED = re.compile(r".*-(\d{13})(?:-[0-9a-f]{8})?")
+_VERSION = re.compile(r"(\d+)\.(\d+)(\.\d+)?")
 _LATENCY = "Latency min/avg/max"
 
 
@@ -38,6 +39,14 @@ def servers_that_do_not_serve(checkup: Checkup) -> Iterator[Finding]:
                 f"ZooKeeper {server.address}",
                 server.error,
                 "restart it, or remove it from zk.connect; the cluster works while a majority runs",
+            )
+        version = _VERSION.match(server.fields.get("Zookeeper version", ""))
+        if version is not None and (int(version[1]), int(version[2])) < (3, 4):
+            yield Finding(
+                f"ZooKeeper {server.address}",
+                f"is of version {version[0]}, which has no transactions: replicas, gateways and the creation of topics"
+                " with a number of partitions fail",
+                "upgrade it to 3.5 or later, one server at a time; brokers and clients of Kafka 0.7 work with that",
             )
         most_ms = server.fields.get(_LATENCY, "").rpartition("/")[2]
         if most_ms and float(most_ms) > SLOW_ANSWER_MS:
