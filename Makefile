@@ -83,7 +83,7 @@ models: setup-test ## search the models of group, log and producer deeper, takes
 .PHONY: chaos
 chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more; REPLICAS=3: those of one broker)
 	@$(PYTHON) -m integration.chaos$(if $(REPLICAS),.replicas --replicas $(REPLICAS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure) $(if $(GATEWAY),--gateway)
+		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure) $(if $(GATEWAY),--gateway) $(if $(JARS),--jars $(JARS))
 
 .PHONY: proof
 proof: setup-test ## what takes too long for every day: bare Debian systems, the Spark image, a pipeline (as root, with Docker)

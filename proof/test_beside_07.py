@@ -16,7 +16,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from integration.gateway.groups import lines_of
+from integration.gateway.endless import lines_of
 from kafka2011 import Producer, SimpleConsumer
 from kafka2011.admin.topic_changes import delete_topic
 from kafka2011.admin.topic_growth import grow_topic

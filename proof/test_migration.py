@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.gateway.groups import TOPIC, Account, Feed, JavaFeed, Member, lines_of, stored
+from integration.gateway.endless import EndlessProducer, lines_of
+from integration.gateway.groups import TOPIC, Account, Feed, Member, stored
 from kafka2011.admin.replicas import describe_replicas
 from kafka2011.local_cluster import LocalBroker, LocalGateway
 from proof.answer_codes.clients import BUILT, CLIENTS
@@ -114,7 +115,7 @@ class Migration:
         for ours in self._ours:
             stack.callback(ours.stop)
         self._gateway: LocalGateway | None = None
-        self._java: JavaFeed | None = None
+        self._java: EndlessProducer | None = None
 
     @property
     def _zk_connect(self) -> str:
@@ -236,10 +237,16 @@ class Migration:
 
     def replace_producers(self) -> None:
         """Replace the producers of Kafka 0.7.2, then its last consumer."""
-        self._java = JavaFeed(
-            self._servers, BROKERS * PARTITIONS, self._account, self._directory, BUILT / JAVA.folder / "jars"
+        self._java = EndlessProducer(
+            self._servers,
+            TOPIC,
+            BROKERS * PARTITIONS,
+            "java-",
+            "java-producer",
+            self._directory,
+            BUILT / JAVA.folder / "jars",
         )
-        self._stack.callback(self._java.kill)
+        self._stack.enter_context(self._java)
         for producer in reversed(self._producers):
             assert producer.process.running
             producer.stop()
@@ -250,7 +257,8 @@ class Migration:
         assert self._feed is not None
         assert self._java is not None
         self._feed.stop()
-        self._acknowledged |= self._java.stop()
+        self._account.problems += [*self._java.stop(), *self._java.problems()]
+        self._acknowledged |= {record.value for record in self._java.acknowledged()}
         self._settle("the end")
         for member in [*self._living]:
             self._leave(member)

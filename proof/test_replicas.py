@@ -12,6 +12,7 @@ from integration.chaos.defects import announced
 from integration.chaos.replica_faults import GATEWAY_WEIGHTS, WEIGHTS
 from integration.chaos.replicas import run
 from integration.chaos.schedule import GATEWAYS
+from proof.answer_codes.clients import jars_of_java
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,16 +36,21 @@ pytestmark = pytest.mark.timeout(2400)
 
 @pytest.mark.parametrize(("count", "gateways"), [(2, 0), (3, GATEWAYS)])
 def test_nothing_confirmed_is_lost(count: int, gateways: int, tmp_path: Path) -> None:
-    """Ten minutes of killed, suspended and slow replicas, of links that fail, power cuts, and disks that are lost."""
+    """Ten minutes of killed, suspended and slow replicas, of links that fail, power cuts, and disks that are lost.
+
+    Two Java clients work through the gateways, where there is Java.
+    """
     seed = secrets.randbelow(10**6)
     try:
-        account = run(tmp_path, count, RUN_S, seed, GATEWAY_WEIGHTS if gateways else WEIGHTS, gateways)
+        jars = jars_of_java() if gateways else None
+        account = run(tmp_path, count, RUN_S, seed, GATEWAY_WEIGHTS if gateways else WEIGHTS, gateways, jars)
     finally:
         clear(tmp_path)
     assert not account.problems, f"seed {seed}: {account.problems}"
     assert account.confirmed
     assert account.answers
     assert bool(account.acknowledged) == bool(gateways)
+    assert bool(account.read_by_java) == bool(jars)
     assert account.epochs > 1
 
 

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a schedule, drawn from a seed or read from a file, and print the account; 1 when a rule did not hold."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.jars and not options.gateway:
+        parser.error("--jars needs --gateway: Java clients work through gateways")
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it complains of every server that is away
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # everything is ended in order
@@ -49,10 +52,11 @@ def main(arguments: list[str] | None = None) -> int:
         faults = draw_schedule(seed, seconds, swarm_of(seed, kinds) if options.swarm else kinds, links)
     directory = options.directory or directory_of(seed, is_again=options.schedule is not None)
     how = "SECURE=1 " if options.secure else "GATEWAY=1 " if options.gateway else ""
+    how += f"JARS={options.jars} " if options.jars else ""
     gateways = GATEWAYS if options.gateway else 0
     failed = f"FAILED: seed {seed}; again with {how}SCHEDULE={directory / 'schedule.json'}"
     try:
-        account = _run(seed, seconds, faults, directory, secure=options.secure, gateways=gateways)
+        account = _run(seed, seconds, faults, directory, secure=options.secure, gateways=gateways, jars=options.jars)
     except Exception:
         _say(failed)
         raise
@@ -63,11 +67,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(
-    seed: int, seconds: float, faults: Sequence[Fault], directory: Path, *, secure: bool, gateways: int
+    seed: int,
+    seconds: float,
+    faults: Sequence[Fault],
+    directory: Path,
+    *,
+    secure: bool,
+    gateways: int,
+    jars: Path | None,
 ) -> Account:
     clear(directory)
     _say(f"seed {seed}, {len(faults)} faults in {seconds:g} s; everything is kept in {directory}")
-    evidence = run_schedule(seed, seconds, faults, directory, _say, secure=secure, gateways=gateways)
+    evidence = run_schedule(seed, seconds, faults, directory, _say, secure=secure, gateways=gateways, jars=jars)
     (directory / "evidence.pickle").write_bytes(pickle.dumps(evidence))
     account = account_of(evidence)
     (directory / "account.txt").write_text(account.text() + "\n")
@@ -96,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--secure", action="store_true", help="clients connect to brokers and ZooKeeper over TLS only")
     ways.add_argument("--gateway", action="store_true", help="two gateways suffer too; a client of today produces")
+    parser.add_argument("--jars", type=Path, help="those of kafka-clients: two Java clients work through the gateways")
     parser.add_argument(
         "--directory",
         type=Path,

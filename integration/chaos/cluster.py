@@ -37,9 +37,11 @@ SESSION_S = 3.0
 STYLES = ("one", "lists", "by-hand", "pauses")
 PRODUCERS = ("keyed", "unkeyed", "plain")
 MESSAGES_PER_S = 50
+PARTITIONS = 2
+"""Those that a broker has of a topic at first."""
 
 BROKER_SETTINGS: Mapping[str, object] = {
-    "num.partitions": 2,
+    "num.partitions": PARTITIONS,
     "log.file.size": 30_000,
     "log.flush.interval": 50,
     "log.default.flush.scheduler.interval.ms": 100,

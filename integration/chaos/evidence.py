@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from integration.chaos.records import Logged, MemberFile, MessageId, Receipt, Sent
     from integration.chaos.schedule import Fault
+    from integration.gateway.endless import Line
     from zk.cluster import TopicPartition
 
 
@@ -66,7 +67,8 @@ class Evidence:
     members of each, `styles` how each reads; `starts` are where logs' segments ever began, or where what is damaged
     ends; `starts_given_up` counts brokers that did not find ZooKeeper when they began, `servers_apart` servers of
     ZooKeeper that noticed that their data is not their leader's. `told` is topic, partition and offset of what gateways
-    have acknowledged, and `read_today` what a client of today reads in the end, by topic, Kafka's number and partition.
+    have acknowledged, and `read_today` what a client of today reads in the end, by topic, Kafka's number and partition;
+    `endless` what a Java consumer that never ends wrote down, by topic, with names of messages as values.
     """
 
     is_secure: bool = False
@@ -87,6 +89,7 @@ class Evidence:
     samples: list[Sample] = field(default_factory=list)
     told: dict[MessageId, tuple[str, int, int]] = field(default_factory=dict)
     read_today: dict[tuple[str, int, TopicPartition], list[tuple[int, MessageId | None]]] = field(default_factory=dict)
+    endless: dict[str, list[Line]] = field(default_factory=dict)
     starts_given_up: int = 0
     servers_apart: int = 0
     troubles: list[str] = field(default_factory=list)

@@ -5,6 +5,7 @@ A line is written with one call, so that a process killed with -9 leaves at most
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 NO_KEY = "-"
 TODAY = "today"
 """The style of producers that send through gateways."""
+JAVA = f"{TODAY}.java"
+"""The Java producer that never ends."""
+_JAVA_VALUE = re.compile(rb"%s-[0-9]+-([0-9]+)" % re.escape(JAVA.encode()))
 _LONG_EVERY = 89
 _LONG_BYTES = 6000
 _SHORT_BYTES = 200
@@ -57,6 +61,8 @@ def payload_of(message: MessageId, key: str) -> bytes:
 
 def identify(payload: bytes) -> tuple[MessageId, str] | None:
     """Return which message a payload is, and its key; None when it is not, byte for byte, what was sent."""
+    if of_java := _JAVA_VALUE.fullmatch(payload):  # see Endless.java
+        return MessageId(JAVA, int(of_java[1])), NO_KEY
     fields = payload.split(b" ", 3)
     if len(fields) != 4 or not fields[1].isdigit():
         return None

@@ -25,11 +25,12 @@ from integration.chaos.broker import SMALL_DISK_BYTES, clear
 from integration.chaos.defects import announced, replica_defects
 from integration.chaos.faults import now_s
 from integration.chaos.going_back import Copies, ZooKeeperCopy
+from integration.chaos.java_clients import JavaClients
 from integration.chaos.records import Place, identify
 from integration.chaos.remade_topic import RemadeTopic
 from integration.chaos.replica_clients import Members, Producers, producer_settings
 from integration.chaos.replica_faults import GATEWAY_LINKS, GATEWAY_WEIGHTS, LASTS_S, LINKS, WEIGHTS, ReplicaFaults
-from integration.chaos.replica_set import BROKER_ID, LAGS_MS, TOPIC, ReplicaSet
+from integration.chaos.replica_set import BROKER_ID, LAGS_MS, PARTITIONS, TOPIC, ReplicaSet
 from integration.chaos.replica_today import TodayClient, find_wrong, read_back
 from integration.chaos.replica_watch import ReplicaWatch
 from integration.chaos.schedule import GATEWAYS, draw_schedule, swarm_of
@@ -68,6 +69,7 @@ class Account:
     answers: int = 0
     acknowledged: int = 0
     read_today: int = 0
+    read_by_java: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -75,7 +77,8 @@ class Account:
         return (
             f"{len(self.confirmed)} confirmed, {len(self.read)} read, {self.repeated} stored again,"
             f" {self.epochs} epochs, {self.answers} ends told,"
-            f" {self.acknowledged} acknowledged by gateways, {self.read_today} read by a client of today;"
+            f" {self.acknowledged} acknowledged by gateways, {self.read_today} read by a client of today,"
+            f" {self.read_by_java} by a Java consumer;"
             f" faults: {faults or 'none'};"
             f" {len(self.problems)} problems"
         )
@@ -178,11 +181,20 @@ def settle(
 
 
 def settle_today(
-    client: TodayClient, replicas: ReplicaSet, found: Mapping[Place, MessageId | None], account: Account
+    client: TodayClient,
+    java: Sequence[JavaClients],
+    replicas: ReplicaSet,
+    found: Mapping[Place, MessageId | None],
+    account: Account,
 ) -> None:
-    """Compare what a client of today was told and reads with what there is."""
+    """Compare what clients of today were told and read with what there is."""
     evidence = client.evidence(found, account.confirmed)
+    for each in java:
+        each.note_sent(evidence)
     account.problems += read_back(replicas, evidence)
+    for each in java:
+        account.problems += each.end_consumer(evidence)
+    account.read_by_java = sum(line.what == b"got" for lines in evidence.endless.values() for line in lines)
     account.acknowledged, account.read_today = len(evidence.told), sum(map(len, evidence.read_today.values()))
     account.problems += find_wrong(evidence)
     lost = evidence.told.keys() - set(found.values())
@@ -203,8 +215,12 @@ def run(
     seed: int,
     kinds: Mapping[str, float] = WEIGHTS,
     gateways: int = 0,
+    jars: Path | None = None,
 ) -> Account:
-    """Let faults come for so many seconds, and return the account. All that is written down stays in the directory."""
+    """Let faults come for so many seconds, and return the account. All that is written down stays in the directory.
+
+    With the jars of kafka-clients, a Java producer and a Java consumer work through the gateways all the time.
+    """
     account = Account()
     faults = draw_schedule(seed, seconds, kinds, GATEWAY_LINKS if gateways else LINKS, LASTS_S)
     directory.mkdir(parents=True, exist_ok=True)
@@ -220,7 +236,11 @@ def run(
         ExitStack() as stack,
     ):
         today = [stack.enter_context(TodayClient(replicas.gateways, directory / "processes"))] if gateways else []
-        senders: list[Producers | RemadeTopic | TodayClient] = [producers, remade_topic, *today]
+        java: list[JavaClients] = []
+        if jars is not None:
+            made = JavaClients(replicas.gateways, TOPIC, PARTITIONS, directory / "processes", jars)
+            java.append(stack.enter_context(made))
+        senders: list[Producers | RemadeTopic | TodayClient | JavaClients] = [producers, remade_topic, *today, *java]
         copies = directory / "copies"
         copies.mkdir(exist_ok=True)
         zookeeper = ZooKeeperCopy(replicas.zookeeper, replicas.zookeeper_data, copies / "zookeeper")
@@ -238,7 +258,7 @@ def run(
         account.answers = watch.answers
         found = settle(replicas, members, remade_topic, account)
         for client in today:
-            settle_today(client, replicas, found, account)
+            settle_today(client, java, replicas, found, account)
         account.problems += members.end()
         account.problems += _complaints(replicas)
     return account
@@ -258,7 +278,10 @@ def _say(write: Callable[[str], object], text: str) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Make one run; 1 when something did not hold."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.jars and not options.gateway:
+        parser.error("--jars needs --gateway: Java clients work through gateways")
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it complains of a server that is away
     gateways, weights = (GATEWAYS, GATEWAY_WEIGHTS) if options.gateway else (0, WEIGHTS)
@@ -268,7 +291,9 @@ def main(arguments: list[str] | None = None) -> int:
     directory = options.directory or Path("build/chaos") / f"replicas-{options.seed}"
     clear(directory)
     with announced(options.plant) if options.plant else nullcontext():
-        account = run(directory.absolute(), options.replicas, options.minutes * 60, options.seed, kinds, gateways)
+        account = run(
+            directory.absolute(), options.replicas, options.minutes * 60, options.seed, kinds, gateways, options.jars
+        )
     sys.stdout.write(f"seed {options.seed}, {options.replicas} replicas: {account}\n")
     for problem in account.problems:
         sys.stdout.write(f"  {problem}\n")
@@ -288,6 +313,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", default="", help=f"these kinds alone, of: {','.join(GATEWAY_WEIGHTS)}")
     parser.add_argument("--swarm", action="store_true", help="leave out whole kinds of faults, which the seed chooses")
     parser.add_argument("--gateway", action="store_true", help="two gateways suffer too; a client of today produces")
+    parser.add_argument("--jars", type=Path, help="those of kafka-clients: two Java clients work through the gateways")
     parser.add_argument("--plant", choices=list(replica_defects()), metavar="DEFECT", help="what all replicas do wrong")
     parser.add_argument("--directory", type=Path, help="where to keep everything (build/chaos/replicas-SEED)")
     parser.add_argument("--keep", action="store_true", help="keep it also when nothing is wrong")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from integration.chaos.cluster import Cluster
+from integration.chaos.cluster import BROKERS, FIRST_TOPIC, PARTITIONS, Cluster
 from integration.chaos.cluster_faults import GROWING, STEADY, ClusterFaults, start_clients
 from integration.chaos.evidence import Evidence, Happened
 from integration.chaos.gateway import read_as_today
+from integration.chaos.java_clients import JavaClients
 from integration.chaos.records import Logged, Place, identify, read_member, read_sent, read_told, whole_lines
 from integration.chaos.registry_history import history_of, wall_to_lease_s
 from integration.chaos.sampler import Sampler
@@ -48,15 +50,27 @@ def run_schedule(
     *,
     secure: bool = False,
     gateways: int = 0,
+    jars: Path | None = None,
 ) -> Evidence:
-    """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down."""
+    """Let a cluster suffer a schedule, heal it, wait for the groups, and return what everybody wrote down.
+
+    With the jars of kafka-clients, a Java producer and a Java consumer work through the gateways all the time.
+    """
     directory = directory.absolute()
     directory.mkdir(parents=True)
     (directory / "schedule.json").write_text(to_json(seed, seconds, faults))
     evidence = Evidence(is_secure=secure)
     say("starting ZooKeeper, brokers, producers and members")
-    with Cluster(directory, secure=secure, gateways=gateways) as cluster, Sampler(cluster) as sampler:
+    with (
+        Cluster(directory, secure=secure, gateways=gateways) as cluster,
+        Sampler(cluster) as sampler,
+        ExitStack() as stack,
+    ):
         start_clients(cluster)
+        java: list[JavaClients] = []
+        if jars is not None:
+            made = JavaClients(cluster.gateways, FIRST_TOPIC, BROKERS * PARTITIONS, cluster.processes, jars)
+            java.append(stack.enter_context(made))
         evidence.started_s = now_s()
         say(f"{len(faults)} faults in {seconds:g} s")
         _suffer(cluster, faults, seconds, evidence, say)
@@ -66,10 +80,15 @@ def run_schedule(
         sampler.take()
         evidence.troubles += cluster.end("producer", _END_TIMEOUT_S)
         _read_producers(cluster, evidence)
+        for each in java:
+            evidence.troubles += each.end_producer()
+            each.note_sent(evidence)
         say("all is sent; reading the logs back")
         _read_logs(cluster, evidence)
         if cluster.gateways:
             evidence.troubles += read_as_today(cluster.zk_connect, cluster.gateways, cluster.topics(), evidence)
+        for each in java:
+            evidence.troubles += each.end_consumer(evidence)
         say("waiting for the groups")
         _await_groups(cluster, evidence)
         sampler.take()

@@ -16,11 +16,12 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * A member of a group, or a producer, of kafka-clients with default settings that must not end by itself.
+ * A member of a group, or an idempotent producer, of kafka-clients that must not end by itself.
  *
  * <p>`member FILE SERVERS TOPIC GROUP NAME` writes what group_member.py says; `producer FILE SERVERS TOPIC PARTITIONS
- * PREFIX` writes `acked VALUE` for each record, and `failed VALUE ERROR` for one that it was told is lost. SIGTERM ends
- * both in order.
+ * PREFIX PATIENCE_MS` writes `SECONDS acked PARTITION VALUE OFFSET` for each record, and `failed` with the error in place of the
+ * offset for one that it was told is lost. SIGTERM ends both in order, with a last line `ended`. Settings are the
+ * defaults, apart from how long the producer tries.
  */
 public final class Endless {
     private static final long COMMIT_NS = 500_000_000L;
@@ -39,7 +40,8 @@ public final class Endless {
             }
         }));
         if (given[0].equals("member")) consume(given[2], given[3], given[4], given[5]);
-        else produce(given[2], given[3], Integer.parseInt(given[4]), given[5]);
+        else produce(given[2], given[3], Integer.parseInt(given[4]), given[5], given[6]);
+        note("ended", 0, "-");
     }
 
     static synchronized void line(String text) {
@@ -110,17 +112,24 @@ public final class Endless {
         done.forEach((partition, value) -> note("done", partition, value));
     }
 
-    static void produce(String servers, String topic, int partitions, String prefix) throws InterruptedException {
+    static void produce(String servers, String topic, int partitions, String prefix, String patienceMs)
+            throws InterruptedException {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", servers);
         settings.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         settings.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
+        settings.put("acks", "all");
+        settings.put("enable.idempotence", "true"); // as is the default
+        settings.put("delivery.timeout.ms", patienceMs);
+        if (Long.parseLong(patienceMs) > 120_000) settings.put("max.block.ms", patienceMs);
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings)) {
             for (long number = 0; !isStopped; number++) {
                 int partition = (int) (number % partitions);
                 String value = prefix + partition + "-" + number;
-                producer.send(new ProducerRecord<>(topic, partition, null, value), (told, error) -> line(
-                    error == null ? "acked " + value : "failed " + value + " " + error));
+                producer.send(new ProducerRecord<>(topic, partition, null, value), (told, error) -> {
+                    if (error == null) note("acked", partition, value + " " + told.offset());
+                    else note("failed", partition, value + " " + error);
+                });
                 Thread.sleep(5);
             }
             producer.flush();

@@ -27,13 +27,15 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from integration.gateway.endless import EndlessProducer, Line, java_command, lines_of, repeated
 from integration.gateway.group_member import KINDS, TODAY
+from integration.gateway.today import told_offset
 from kafka2011 import SimpleConsumer
 from kafka2011.consumer.rebalance import owners_by_topic
 from kafka2011.consumer.topic_count import TopicCount
@@ -101,9 +103,14 @@ class Member:
             command = [sys.executable, "-m", "integration.gateway.group_member", kind, str(self.path)]
             command.append(json.dumps({**given, "name": self.name}))
         else:
-            command = _java(jars, "member", self.path, given["servers"], given["topic"], given["group"], self.name)
+            where = given["servers"], given["topic"], given["group"]
+            command = java_command(jars, "member", self.path, *where, self.name)
         with (directory / f"{self.name}.err").open("ab") as errors:
             self.process = subprocess.Popen(command, stderr=errors)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield what it has written down."""
+        return lines_of(self.path, self.name)
 
     def stop(self, *, kill: bool) -> None:
         """End it."""
@@ -143,6 +150,8 @@ class Feed:
         def note(error: Any, message: Any) -> None:
             if error is None:
                 self.acknowledged.add(message.value())
+                if told_offset(message) < 0:
+                    self._account.problems.append(f"{message.value()!r} was acknowledged without an offset")
             else:
                 self._account.problems.append(f"{message.value()!r} was not acknowledged: {error}")
 
@@ -165,38 +174,6 @@ class Feed:
         self._thread.join()
         if self._producer.flush(SETTLE_S):
             self._account.problems.append("records were never acknowledged")
-
-
-class JavaFeed:
-    """A Java producer that sends to all partitions until it is stopped."""
-
-    def __init__(self, servers: str, count: int, account: Account, directory: Path, jars: Path) -> None:
-        self._account = account
-        self._path = directory / "java-producer.txt"
-        command = _java(jars, "producer", self._path, servers, TOPIC, str(count), "java-")
-        with (directory / "java-producer.err").open("ab") as errors:
-            self._process = subprocess.Popen(command, stderr=errors)
-
-    def stop(self) -> set[bytes]:
-        """Stop, wait for what was sent, and return what was acknowledged."""
-        if (status := self._process.poll()) is not None:
-            self._account.problems.append(f"the Java producer has ended by itself, with {status}")
-        self.kill(signal.SIGTERM)
-        lines = [line.split(b" ", 1) for line in self._path.read_bytes().splitlines()]
-        self._account.problems += [
-            f"Java: not acknowledged: {text.decode()}" for what, text in lines if what == b"failed"
-        ]
-        return {value for what, value in lines if what == b"acked"}
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End the process."""
-        self._process.send_signal(number)
-        self._process.wait(SETTLE_S)
-
-
-def _java(jars: Path, *arguments: object) -> list[str]:
-    program = Path(__file__).with_name("Endless.java")
-    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{jars}/*", str(program), *map(str, arguments)]
 
 
 class Shares:
@@ -289,18 +266,20 @@ class Round:
             client = stack.enter_context(connect(cluster.zk_connect))
             _create_topic(servers)
             feed = Feed(servers, 2 * PARTITIONS, self.account)
-            java_feed: JavaFeed | None = None
+            java_feed: EndlessProducer | None = None
             if self._jars is not None:
-                java_feed = JavaFeed(servers, 2 * PARTITIONS, self.account, self._directory, self._jars)
+                java_feed = EndlessProducer(
+                    servers, TOPIC, 2 * PARTITIONS, "java-", "java-producer", self._directory, self._jars
+                )
+                stack.enter_context(java_feed)
             try:
                 self._let_happen(cluster, gateways, servers, Shares(client))
                 feed.stop()
                 if java_feed is not None:
-                    feed.acknowledged |= java_feed.stop()
+                    self.account.problems += [*java_feed.stop(), *java_feed.problems()]
+                    feed.acknowledged |= {record.value for record in java_feed.acknowledged()}
                 self._await_all(feed.acknowledged)
             finally:
-                if java_feed is not None:
-                    java_feed.kill()
                 members = [*self._members, *self._endless]
                 for member in members:
                     member.process.terminate()
@@ -374,12 +353,7 @@ class Round:
         """Wait until all has been received, with at least one member."""
         ends_s = time.monotonic() + 2 * SETTLE_S
         while time.monotonic() < ends_s:
-            received = {
-                line.value
-                for member in self._every
-                for line in lines_of(member.path, member.name)
-                if line.what == b"got"
-            }
+            received = {line.value for member in self._every for line in member.lines() if line.what == b"got"}
             if acknowledged <= received:
                 return
             time.sleep(1)
@@ -399,13 +373,13 @@ class Round:
         kinds = {member.name: member.kind for member in self._every}
         by_partition: dict[str, list[Line]] = {}
         for member in self._every:
-            for line in lines_of(member.path, member.name):
+            for line in member.lines():
                 name = names.get(line.partition, line.partition)
                 by_partition.setdefault(name, []).append(line)
         received: Counter[bytes] = Counter()
         for name, lines in by_partition.items():
             received.update(line.value for line in lines if line.what == b"got")
-            account.problems += _repeated(name, sorted(lines), order, kinds)
+            account.problems += repeated(name, sorted(lines), order, kinds)
         account.received = len(received)
         account.repeats = sum(received.values()) - len(received)
 
@@ -424,51 +398,6 @@ def _create_topic(servers: str) -> None:
                 raise
         else:
             return
-
-
-class Line(NamedTuple):
-    """A line of a member's file."""
-
-    at_s: float
-    what: bytes
-    member: str
-    partition: str
-    value: bytes
-
-
-def lines_of(path: Path, member: str) -> Iterator[Line]:
-    """Read the whole lines of a member's file."""
-    data = path.read_bytes() if path.exists() else b""
-    for line in data[: data.rfind(b"\n") + 1].splitlines():
-        at_s, what, partition, value = line.split(b" ")
-        yield Line(float(at_s), what, member, partition.decode(), value)
-
-
-def _repeated(
-    name: str, lines: list[Line], order: dict[bytes, tuple[str, int, int]], kinds: dict[str, str]
-) -> Iterator[str]:
-    """Say what members were given of a partition that had been committed before they were given the partition.
-
-    Whoever reads 0.7's offsets begins with the compressed set in which the commit lies, and so must those after it.
-    """
-    set_numbers = {number: set_number for partition, number, set_number in order.values() if partition == name}
-    committed = floor = 0
-    floors: dict[str, int] = {}  # below which a member must not be given anything, by its name
-    for line in lines:
-        is_of_07 = kinds[line.member] in {"ours", "of-07"}
-        if line.what == b"has":
-            if is_of_07:
-                floor = set_numbers.get(committed, committed)
-            floors[line.member] = floor
-            continue
-        partition, number, _ = order.get(line.value, ("", 0, 0))
-        if partition != name:
-            yield f"{line.member}: {line.value!r} is not in partition {name}"
-        elif line.what == b"done":
-            committed = number + 1
-            floor = set_numbers.get(committed, committed) if is_of_07 else committed
-        elif number < floors.get(line.member, 0):
-            yield f"{line.member}: {line.value!r} of partition {name} came again, {number} below {floors[line.member]}"
 
 
 def stored(client: ZkClient, where: TopicPartition, name: str) -> dict[bytes, tuple[str, int, int]]:

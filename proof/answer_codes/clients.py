@@ -90,3 +90,12 @@ CLIENTS = (
     Client("Sarama", "go", "sarama", "1.61.1", "github.com/IBM/sarama"),
     Client("KafkaJS", "node", "js", "2.2.4", "kafkajs"),
 )
+
+
+def jars_of_java() -> Path | None:
+    """Return where the jars of the newest kafka-clients are, fetched if need be; None without a JDK or Maven."""
+    java = next(client for client in CLIENTS if client.kind == "java")
+    if java.missing():
+        return None
+    java.build()
+    return BUILT / java.folder / "jars"

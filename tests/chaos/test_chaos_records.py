@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 WHERE = TopicPartition("chaos-1", 2, 1)
 
 
+def test_a_value_of_the_java_producer_names_its_message() -> None:
+    """Its partition is not a part of the name."""
+    assert identify(b"today.java-3-17") == (MessageId("today.java", 17), "-")
+    assert MessageId("today.java", 17).is_of_today
+    for value in (b"today.java-3-17 ", b"today.java-3-", b"today-java-3-17", b"xtoday.java-3-17", b"today.java-3-1x"):
+        assert identify(value) is None
+
+
 def test_a_payload_names_its_message() -> None:
     """Each byte counts: with any other one it is nobody's payload."""
     seen = set()

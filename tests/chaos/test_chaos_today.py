@@ -10,6 +10,7 @@ from integration.chaos.account import order, repeats, today
 from integration.chaos.account.summary import account_of
 from integration.chaos.records import MessageId, Place, outcome_line, read_told, sent_line, told_line
 from integration.chaos.replica_today import TodayClient, find_wrong
+from integration.gateway.endless import Line
 from tests.support.chaos_evidence import WHERE, good_evidence, happened, logged, message, sent
 
 if TYPE_CHECKING:
@@ -76,8 +77,33 @@ def test_a_record_is_not_where_its_producer_was_told() -> None:
     evidence = evidence_of_today()
     evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, 7)
     assert rules(evidence) == {today.MISPLACED}
-    evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, -1)  # nobody knew
+
+
+def test_a_record_is_acknowledged_without_an_offset() -> None:
+    """A client that got no answer may guess, and has to be right."""
+    evidence = evidence_of_today()
+    evidence.told[message(1, PRODUCER)] = (WHERE.topic, 0, -1)
+    evidence.happened.append(happened("kill member", 0.5, 2.0, "steady-1"))
+    assert rules(evidence) == {today.UNPLACED}
+    evidence.happened.append(happened("kill gateway", 0.5, 2.0, "gateway-1"))
     assert rules(evidence) == set()
+    assert today.count_guessed(evidence) == 1
+    evidence.happened[-1] = happened("kill broker", 0.5, 2.0, "broker-0")
+    assert rules(evidence) == set()
+    del evidence.read_today[KEY][-1]
+    assert rules(evidence) == {today.UNPLACED, today.LOST}
+
+
+def test_the_java_producer_never_guesses() -> None:
+    """An offset of -1 was in an answer."""
+    evidence = evidence_of_today()
+    evidence.sent.append(sent(2, producer="today.java"))
+    evidence.read_today[KEY].append((4, message(2, "today.java")))
+    evidence.happened.append(happened("kill gateway", 0.5, 2.0, "gateway-1"))
+    evidence.told[message(2, "today.java")] = (WHERE.topic, 0, 4)
+    assert rules(evidence) == set()
+    evidence.told[message(2, "today.java")] = (WHERE.topic, 0, -1)
+    assert rules(evidence) == {today.UNPLACED}
 
 
 def test_after_retention_a_record_may_have_a_higher_offset() -> None:
@@ -97,6 +123,54 @@ def test_records_are_read_in_another_order() -> None:
     evidence.read_today[KEY][2:] = [(2, message(1, PRODUCER)), (3, message(0, PRODUCER))]
     evidence.told.clear()
     assert today.DISORDER in rules(evidence)
+
+
+def read_by_java(*texts: str) -> Evidence:
+    """Return evidence of a Java consumer that has written these lines, one a second, as `got keyed.1:0`."""
+    evidence = evidence_of_today()
+    pairs = [text.split(" ") for text in texts]
+    evidence.endless[WHERE.topic] = [
+        Line(float(at_s), what.encode(), "java-member", "0", value.encode()) for at_s, (what, value) in enumerate(pairs)
+    ]
+    return evidence
+
+
+ALL_READ = ("has -", "got keyed.1:0", "got keyed.1:1", "got today.1:0", "got today.1:1")
+
+
+def test_a_java_consumer_reads_all() -> None:
+    """It may read again what it had not committed."""
+    assert rules(read_by_java(*ALL_READ, "done today.1:1")) == set()
+    again = read_by_java(*ALL_READ, "done keyed.1:1", "has -", "got today.1:0", "got today.1:1")
+    assert rules(again) == set()
+
+
+def test_a_java_consumer_misses_a_message() -> None:
+    assert rules(read_by_java(*ALL_READ[:-1])) == {today.MISSED_BY_JAVA}
+    assert rules(read_by_java()) == {today.MISSED_BY_JAVA}
+
+
+def test_a_java_consumer_reads_again_what_it_had_committed() -> None:
+    """A message of 0.7 that lies twice is read twice."""
+    again = read_by_java(*ALL_READ, "done today.1:0", "has -", "got today.1:0", "got today.1:1")
+    assert rules(again) == {today.AGAIN_TO_JAVA}
+    twice = read_by_java(*ALL_READ, "done today.1:1", "has -", "got keyed.1:0")
+    assert rules(twice) == {today.AGAIN_TO_JAVA}
+    twice.logged.append(logged(4, 0))
+    twice.read_today[KEY].append((4, message(0)))
+    assert rules(twice) == set()
+
+
+def test_a_java_consumer_reads_what_nobody_sent() -> None:
+    assert rules(read_by_java(*ALL_READ, "got ?")) == {today.ALTERED_TO_JAVA}
+
+
+def test_what_retention_removed_may_be_missing_to_a_java_consumer() -> None:
+    """Having read and committed it before is no reason to complain either."""
+    evidence = read_by_java(*ALL_READ, "done keyed.1:0", "has -", "got keyed.1:1")
+    evidence.logged[0] = evidence.logged[0]._replace(gone="retention")
+    del evidence.read_today[KEY][0]
+    assert rules(evidence) == set()
 
 
 @pytest.mark.parametrize(("whom", "is_explained"), [("gateway-1", True), ("steady-1", False)])

@@ -38,6 +38,11 @@ def of_broker(faults: Iterable[Happened], broker_id: int) -> Happened | None:
     return next((each for each in faults if names.intersection(each.whom)), None)
 
 
+def of_any_broker(faults: Iterable[Happened]) -> Happened | None:
+    """Return one that some broker, or the way to it, suffered."""
+    return next((each for each in faults if any("broker-" in name for name in each.whom)), None)
+
+
 def of_process(faults: Iterable[Happened], name: str) -> Happened | None:
     """Return one that a process suffered itself."""
     return next((each for each in faults if name in each.whom), None)

@@ -97,8 +97,11 @@ def _figures(evidence: Evidence, wrong: list[Violation]) -> dict[str, object]:
     }
     if evidence.read_today:
         figures["acknowledged by gateways"] = len(evidence.told)
+        figures["acknowledged, without an offset"] = today.count_guessed(evidence)
         figures["acknowledged, with other offsets after retention"] = today.count_jumped(evidence)
         figures["read by a client of today"] = sum(map(len, evidence.read_today.values()))
+    for topic, lines in evidence.endless.items():
+        figures[f"read of {topic} by the Java consumer"] = sum(line.what == b"got" for line in lines)
     growth = ", ".join(f"{number} {what}" for what, number in resources.most_growth(evidence).items())
     figures["most growth of a process"] = growth
     for group in evidence.groups:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from integration.chaos.account import faults
 from integration.chaos.evidence import Violation
+from integration.chaos.records import JAVA
+from integration.gateway.endless import repeated
 from integration.gateway.today import wrong_offsets
 
 if TYPE_CHECKING:
@@ -17,6 +21,10 @@ if TYPE_CHECKING:
 LOST = "a client of today does not read a record that a gateway acknowledged"
 MISSED = "a client of today does not read a confirmed message of 0.7"
 MISPLACED = "a client of today reads a record twice, or not where its producer was told"
+UNPLACED = "an idempotent record was acknowledged without an offset"
+MISSED_BY_JAVA = "a Java consumer that never ends has not read a message"
+AGAIN_TO_JAVA = "a Java consumer that never ends has read again what it had committed"
+ALTERED_TO_JAVA = "a Java consumer that never ends has read bytes that nobody sent"
 DISORDER = "a client of today reads a producer's records in another order than they were sent in"
 
 
@@ -27,7 +35,10 @@ def find_wrong_for_today(evidence: Evidence) -> Iterator[Violation]:
     read = {message for records in evidence.read_today.values() for _, message in records}
     places = evidence.places()
     gone = {logged.message for logged in evidence.logged if logged.gone}  # what is acknowledged was flushed
+    guessed = set(_guessed(evidence))
     for message, (topic, partition, offset) in evidence.told.items():
+        if offset < 0 and not (message in guessed and message in read):
+            yield Violation(UNPLACED, f"{message} in {topic} {partition}")
         if message not in read and message not in gone:
             yield Violation(LOST, f"{message} at {offset} of {topic} {partition}")
     for sent in evidence.confirmed():
@@ -36,6 +47,48 @@ def find_wrong_for_today(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(MISSED, str(sent.message))
     for where, records in evidence.read_today.items():
         yield from _find_misplaced(evidence, where, records)
+    for topic in evidence.endless:
+        yield from _find_wrong_for_java(evidence, topic)
+
+
+def _guessed(evidence: Evidence) -> Iterator[MessageId]:
+    """Yield the records of which librdkafka may have got no answer, because a gateway or a broker had a fault.
+
+    It takes them for stored once a later record of their partition is. A gateway stores that one only behind them, as a
+    broker of Kafka does. The Java producer guesses nothing: an offset of -1 was in an answer.
+    """
+    for sent in evidence.sent:
+        if sent.message in evidence.told and sent.message.producer != JAVA:
+            suspects = list(faults.at(evidence, sent.sent_s, sent.ended_s))
+            if not evidence.happened or faults.of_gateway(suspects) or faults.of_any_broker(suspects):
+                yield sent.message
+
+
+def count_guessed(evidence: Evidence) -> int:
+    """Return how many records librdkafka took for stored without an answer that had their offset."""
+    return sum(offset < 0 for _, _, offset in evidence.told.values())
+
+
+def _find_wrong_for_java(evidence: Evidence, topic: str) -> Iterator[Violation]:
+    """Yield what a Java consumer lacks of a topic, or has read again. What lies twice, or is gone, is left out."""
+    lines = sorted(evidence.endless[topic])
+    found = {
+        str(number): {str(message).encode(): offset for offset, message in records if message is not None}
+        for (of_topic, number, _), records in evidence.read_today.items()
+        if of_topic == topic
+    }
+    times = Counter(value for values in found.values() for value in values)
+    got = {line.value for line in lines if line.what == b"got"}
+    for value in sorted(times.keys() - got):
+        yield Violation(MISSED_BY_JAVA, value.decode())
+    if unsent := got - {str(logged.message).encode() for logged in evidence.logged}:
+        yield Violation(ALTERED_TO_JAVA, ", ".join(sorted(value.decode() for value in unsent)))
+    lies_twice = {str(message).encode() for message, logged in evidence.places().items() if len(logged) > 1}
+    for number, values in found.items():
+        order = {value: (number, at, at) for value, at in values.items() if value not in lies_twice}
+        own = [line for line in lines if line.partition == number and (line.what == b"has" or line.value in order)]
+        for text in repeated(number, own, order, {line.client: "java" for line in own}):
+            yield Violation(AGAIN_TO_JAVA, text)
 
 
 def _find_misplaced(
