@@ -104,6 +104,7 @@ class Migration:
         self._groups: dict[str, list[Member | MemberOf07]] = {}
         self._living: list[Member | MemberOf07] = []
         self._producers: list[ProducerOf07] = []
+        self._sending: list[ProducerOf07] = []
         self._acknowledged: set[bytes] = set()
         self._feed: Feed | None = None
         self._ports = [free_port() for _ in range(BROKERS)]
@@ -154,6 +155,7 @@ class Migration:
             producer = ProducerOf07(self._directory, name, self._zk_connect, TOPIC, settings)
             self._stack.callback(producer.stop)
             self._producers.append(producer)
+            self._sending.append(producer)
         counts = dict.fromkeys(range(BROKERS), PARTITIONS)
         eventually(
             lambda: BrokerRegistry(self._client).partitions_of(TOPIC) == counts,
@@ -248,7 +250,7 @@ class Migration:
         )
         self._stack.enter_context(self._java)
         for producer in reversed(self._producers):
-            assert producer.process.running
+            self._sending.remove(producer)
             producer.stop()
             self._settle(f"the {producer.name} producer of 0.7.2 is gone")
 
@@ -277,7 +279,7 @@ class Migration:
         lacking: dict[str, int] = {}
 
         def is_settled() -> bool:
-            ended = [member.name for member in self._living if member.process.poll() is not None]
+            ended = [client.name for client in (*self._living, *self._sending) if client.process.poll() is not None]
             assert not ended, f"{what}: {ended}"
             assert not self._account.problems, f"{what}: {self._account.problems}"
             for group in self._groups:

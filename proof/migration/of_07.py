@@ -24,7 +24,10 @@ VARIABLE = "KAFKA_07_CLASSPATH"
 STOP_S = 60.0
 START_S = 60.0
 _PROGRAM = Path(__file__).with_name("Of07.java")
-_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM = (
+    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("--add-opens", "java.base/java.lang=ALL-UNNAMED"),  # for snappy-java of that time
+)
 _LOGGING = """\
 log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
