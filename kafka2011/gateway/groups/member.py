@@ -234,13 +234,16 @@ class GroupMember:
     def await_share(self, join: int, timeout_s: float) -> None:
         """Wait until a JoinGroup may be answered.
 
-        Wait for `timeout_s` at most while another client of this gateway keeps a part of the share, and otherwise no
-        longer than OTHERS_WAIT_S.
+        Wait for `timeout_s` at most while another client of this gateway keeps a part of the share. Once none does,
+        wait no longer than OTHERS_WAIT_S: what the last one has given up takes a moment to be claimed.
         """
-        began_s = self._clock.monotonic_s()
+        now_s = alone_since_s = self._clock.monotonic_s()
+        ends_s = now_s + timeout_s
         while self.joining == join and not self.may_answer_join and not self.state.is_gone:
-            longest_s = timeout_s if self._waits_for_clients else min(timeout_s, OTHERS_WAIT_S)
-            remaining_s = began_s + longest_s - self._clock.monotonic_s()
+            now_s = self._clock.monotonic_s()
+            if self._waits_for_clients:
+                alone_since_s = now_s
+            remaining_s = min(ends_s, alone_since_s + OTHERS_WAIT_S) - now_s
             if remaining_s <= 0:
                 return
             self._changed.wait(min(remaining_s, OTHERS_WAIT_S / 10))
