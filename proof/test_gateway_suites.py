@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ SUITES: list[Suite] = [
         name="KafkaJS",
         settings={"advertised.host": "localhost", "group.protocols": "AssignerName,TestAssigner,UnbalancedAssigner"},
     ),
-    Librdkafka(name="librdkafka"),
+    Librdkafka(name="librdkafka", clusters=((1, 4), (3, 1))),
 ]
 
 
@@ -117,6 +118,7 @@ def test_only_what_the_page_lists_fails(suite: Suite, brokers: int, partitions: 
         BUILT.mkdir(parents=True, exist_ok=True)
         with serve(tmp_path, brokers, partitions, suite.port or free_port(), suite.settings) as served:
             ended = suite.run(served, kept.with_suffix(".log"))
+        shutil.copy(tmp_path / "gateway" / "gateway.log", kept.with_suffix(".gateway.log"))
         kept.write_text(json.dumps(ended, indent=1), "utf-8")
     ended = json.loads(kept.read_text("utf-8"))
     listed = listed_tests(suite.name, (brokers, partitions))

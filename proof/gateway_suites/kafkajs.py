@@ -42,7 +42,7 @@ class KafkaJS(Suite):
     def run(self, served: Served, output: Path) -> dict[str, str]:
         """Run the tests with this gateway's ports."""
         folder = self._sources(served)
-        told = {"KAFKA_VERSION": "2.4", "NODE_ENV": "test", "KAFKAJS_DEBUG_PROTOCOL_BUFFERS": "1"}
+        told = {"KAFKA_VERSION": "2.4", "NODE_ENV": "test", "KAFKAJS_DEBUG_PROTOCOL_BUFFERS": "1", "TEST_RETRIES": "1"}
         with tempfile.TemporaryDirectory() as reports:
             report = Path(reports) / "report.json"
             options = ("--ci", "--no-watchman", "--forceExit", "--json", f"--outputFile={report}")
