@@ -28,6 +28,7 @@ from integration.chaos.going_back import Copies, ZooKeeperCopy
 from integration.chaos.java_clients import JavaClients
 from integration.chaos.records import Place, identify
 from integration.chaos.remade_topic import RemadeTopic
+from integration.chaos.remade_topic_reader import RemadeTopicReader
 from integration.chaos.replica_clients import Members, Producers, producer_settings
 from integration.chaos.replica_faults import GATEWAY_LINKS, GATEWAY_WEIGHTS, LASTS_S, LINKS, WEIGHTS, ReplicaFaults
 from integration.chaos.replica_set import BROKER_ID, LAGS_MS, PARTITIONS, TOPIC, ReplicaSet
@@ -236,6 +237,7 @@ def run(
         ExitStack() as stack,
     ):
         today = [stack.enter_context(TodayClient(replicas.gateways, directory / "processes"))] if gateways else []
+        readers = [stack.enter_context(RemadeTopicReader(replicas.gateways))] if gateways else []
         java: list[JavaClients] = []
         if jars is not None:
             made = JavaClients(replicas.gateways, TOPIC, PARTITIONS, directory / "processes", jars)
@@ -259,6 +261,8 @@ def run(
         found = settle(replicas, members, remade_topic, account)
         for client in today:
             settle_today(client, java, replicas, found, account)
+        for reader in readers:
+            account.problems += reader.problems(remade_topic.confirmed)
         account.problems += members.end()
         account.problems += _complaints(replicas)
     return account
