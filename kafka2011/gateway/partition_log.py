@@ -267,6 +267,16 @@ class PartitionLog:
             with self._changed() as index:
                 index.persist()
 
+    def release(self) -> None:
+        """Give back the numbers that are reserved and were not given, if the index is open. What fails is logged."""
+        if self._index is None:
+            return
+        try:
+            with self._changed() as index:
+                index.release()
+        except (KafkaError, OSError) as error:
+            logger.info("%s: its numbers will have a gap if its topic is created again: %s", self.where, error)
+
     # Reading
 
     def records(self, number: int, max_bytes: int) -> bytes:

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import gevent
+
 from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.gateway.appends import Appender
 from kafka2011.gateway.links import BrokerLinks
@@ -117,6 +119,8 @@ class Partitions:
                 self.drop(broker_id)
         for where, partition in [*self._served.items()]:
             known = self._catalogue.lists.get(where.topic)
+            if where.broker_id in self._catalogue.brokers and not self._catalogue.is_live(where):
+                gevent.spawn(partition.log.release)
             if known is None or not _is_of(partition.log, known):
                 self._drop_log(where)
 

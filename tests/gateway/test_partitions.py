@@ -6,6 +6,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import gevent
 import pytest
 
 from kafka2011.config import GatewayConfig
@@ -38,6 +39,7 @@ class Cluster:
         self.lists = {"views": PartitionList("views", uuid.UUID(int=7), (WHERE,), 0)}
         self.brokers = {0: Broker(0, "127.0.0.1", 1)}
         self.is_claimed = True
+        self.is_registered = True
         self.raised: list[tuple[str, int, int]] = []
 
     def floors(self, _topic: str) -> NumberFloors:
@@ -50,7 +52,7 @@ class Cluster:
         return WHERE if (topic, number) == ("views", 0) else None
 
     def is_live(self, where: TopicPartition) -> bool:
-        return where.broker_id in self.brokers
+        return where.broker_id in self.brokers and self.is_registered
 
     def holds(self, _broker_id: int) -> bool:
         return self.is_claimed
@@ -134,6 +136,20 @@ def test_a_log_of_a_topic_that_was_created_again_goes_on_above_the_old_one(
     partitions.drop_changed()
     assert partitions.logs == []
     assert len(cluster.raised) == 1
+
+
+def test_a_topic_whose_broker_has_it_no_more_releases_its_numbers(partitions: Partitions, cluster: Cluster) -> None:
+    """It is being deleted. One whose broker is away is not."""
+    log, calls = found(partitions).log, list[str]()
+    log.release = lambda: calls.append("released")  # type: ignore[method-assign]
+    cluster.is_registered = False
+    partitions.drop_changed()
+    gevent.idle()
+    assert calls == ["released"]
+    cluster.brokers.clear()
+    partitions.drop_changed()
+    gevent.idle()
+    assert calls == ["released"]
 
 
 DEFECTS = [

@@ -236,6 +236,15 @@ class PartitionIndex:
         if self._unstored_bytes or self._is_due:
             self._persist()
 
+    def release(self) -> None:
+        """Give the reserved numbers back that no message has: the topic seems to be deleted.
+
+        So a topic of this name goes on just above the last message. Numbers are reserved again before any is given.
+        """
+        if self.is_catching_up or self._tail.position > self.end.position or self._reserved == self.end.number:
+            return
+        self._keep(self.end.number)
+
     def _stored(self, reserved: int) -> Stored:
         return Stored(
             self.generation,
@@ -255,6 +264,9 @@ class PartitionIndex:
         reserved, needed = self._reserved, max(end_number, self.end.number)
         if needed >= reserved:
             reserved = needed + self._spacing.numbers
+        self._keep(reserved)
+
+    def _keep(self, reserved: int) -> None:
         # A file of an older generation than the anchors counts as lost, so a crash in between does no harm.
         places, senders, times = tuple(self._anchored), self._senders.document(), self.times.document(_ANCHORED_TIMES)
         self._anchors.store(AnchorState(self.generation, reserved, self._tail, places, self.end, senders, times))

@@ -165,6 +165,37 @@ def test_a_topic_that_is_created_again_goes_on_above_all_numbers_that_were_given
         assert gateway.index.log_start() == start
 
 
+def test_reserved_numbers_that_are_released_leave_no_gap() -> None:
+    gateway = started(*plains(0, 60))
+    gateway.index.release()
+    assert gateway.index.reserved == 60
+    gateway.recreate()
+    gateway.log.append(plain(1000))
+    gateway.restart()
+    assert numbers_of(gateway) == {60: (1000, 0)}
+
+
+def test_a_topic_that_comes_back_after_a_release_reserves_numbers_again() -> None:
+    gateway = started(*plains(0, 60))
+    gateway.index.release()
+    gateway.log.append(*plains(60, 3))
+    gateway.read()
+    anchored = gateway.anchors.load()
+    assert anchored is not None
+    assert anchored.reserved > gateway.index.end.number == 63
+
+
+def test_nothing_is_released_while_messages_that_were_numbered_are_read_again() -> None:
+    """Their numbers are above the end that is known so far."""
+    gateway = started(*plains(0, 60))
+    lose_file(gateway)
+    gateway.start()
+    assert gateway.index.is_catching_up
+    reserved = gateway.index.reserved
+    gateway.index.release()
+    assert gateway.index.reserved == reserved > 60
+
+
 def test_a_log_that_starts_over_does_so_above_its_floor_too() -> None:
     """ZooKeeper was restored to an older copy: the anchors are of before the deletion that the floor is from."""
     gateway = started(*plains(0, 3))

@@ -34,6 +34,7 @@ STEPS = {
     "replace_log": 1,
     "check": 1,
     "recreate": 1,
+    "release": 1,
 }
 """What happens, and how often."""
 
@@ -313,6 +314,16 @@ class Walk:
         self.restart()
         if self.gateway.index.log_start().number < self.gateway.floor:
             raise BrokenPromiseError("numbers that were given before the deletion come again")
+
+    def release(self) -> None:
+        """Have the topic's registration vanish; then it is deleted, or comes back."""
+        self.gateway.index.release()
+        if self.draw.random() < 0.3:
+            end = self.gateway.index.end.number
+            is_exact = not self.gateway.index.is_catching_up and self.gateway.index.reserved == end
+            self.recreate()
+            if is_exact and self.gateway.floor > end and self.gateway.floor == self.gateway.index.log_start().number:
+                self.counts["a gap after a release"] += 1
 
     def _reconnect(self) -> None:
         self.gateway.index.check()
