@@ -237,13 +237,9 @@ class PartitionIndex:
             self._persist()
 
     def release(self) -> None:
-        """Give the reserved numbers back that no message has: the topic seems to be deleted.
-
-        So a topic of this name goes on just above the last message. Numbers are reserved again before any is given.
-        """
-        if self.is_catching_up or self._tail.position > self.end.position or self._reserved == self.end.number:
-            return
-        self._keep(self.end.number)
+        """Give back the reserved numbers that no message has: a deleted topic's next life then leaves no gap."""
+        if not (self.is_catching_up or self._tail.position > self.end.position or self._reserved == self.end.number):
+            self._keep(self.end.number)
 
     def _stored(self, reserved: int) -> Stored:
         return Stored(
