@@ -81,7 +81,7 @@ models: setup-test ## search the models of group, log and producer deeper, takes
 	@MODEL_DEPTH=deep $(PYTHON) -m pytest tests/models --timeout=1800 -s --durations=10
 
 .PHONY: chaos
-chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more; REPLICAS=3: those of one broker)
+chaos: setup-test ## MINUTES=10 SEED=...: a cluster whose parts fail at random, and the account (SCHEDULE=file: once more; REPLICAS=3: those of one broker; GATEWAY=1 JARS=...: Java clients too)
 	@$(PYTHON) -m integration.chaos$(if $(REPLICAS),.replicas --replicas $(REPLICAS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SCHEDULE),--schedule $(SCHEDULE)) $(if $(SWARM),--swarm) $(if $(SECURE),--secure) $(if $(GATEWAY),--gateway) $(if $(JARS),--jars $(JARS))
 
