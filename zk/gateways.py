@@ -291,7 +291,6 @@ class GatewayRegistry:
         So its numbers go on above all that were given when a topic of this name is created again. Raises
         VersionConflict, NodeExists, NoNode or NodeNotEmpty if gateways write the anchors again and again.
         """
-        self._nodes.ensure_persistent(paths.GATEWAY_FLOORS)
         for tries_left in reversed(range(_TRIES)):
             known = self.lists([topic]).get(topic)
             try:
@@ -313,6 +312,7 @@ class GatewayRegistry:
             return
         steps: list[Write | Creation | Check | Deletion] = []
         if anchors:
+            self._nodes.ensure_persistent(paths.GATEWAY_FLOORS)
             reserved = [self._reserved(anchors.get(where.znode_name)) for where in known.partitions]
             step = self.floors.step_to(known.topic, NumberFloors(tuple(reserved), 0, known.topic_id))
             steps += [] if step is None else [step]

@@ -135,6 +135,11 @@ def test_an_anchor_that_is_written_during_a_deletion_counts(
     assert registry.floors.floors(["views"])["views"].numbers == (50, 70)
 
 
+def test_a_deletion_in_a_cluster_without_gateways_leaves_nothing(client: ZkClient) -> None:
+    GatewayRegistry(client).forget("views")
+    assert not Nodes(client).exists("/gateway")
+
+
 def test_a_deletion_ends_though_anchors_change_all_the_time(
     registry: GatewayRegistry, memory: ZkClientInMemory, client: ZkClient
 ) -> None:
