@@ -172,10 +172,11 @@ class RequestRegistry:
         self._nodes.ensure_persistent(paths.PARTITION_COUNTS)
         where = paths.partition_counts(topic)
         parent = self._nodes.get(where)
-        if parent is not None and not extends and self._nodes.children(where):
-            raise NodeExists(where)
         steps: list[Creation | Write] = [Creation(where, b"") if parent is None else Write(where, b"", parent.version)]
         placed = self._nodes.get_many(paths.request(number, topic) for number in {*self.takers(), *counts})
+        # Read last: a broker that has just done another one's request notes its number before the request goes.
+        if parent is not None and not extends and self._nodes.children(where):
+            raise NodeExists(where)
         for number, count in counts.items():
             path, text = paths.request(number, topic), TopicRequest(RequestKind.CREATE, count).text.encode()
             node = placed.pop(path, None)
