@@ -129,8 +129,9 @@ def is_kept(value: Any, now: Any) -> bool:
     if isinstance(now, str) and value != now:
         return True  # a record or time as JSON, of which each schema has a form of its own
     if isinstance(value, dict):
-        return all(is_kept(inner, now[name]) for name, inner in value.items())
-    if isinstance(value, list | tuple) and len(value) == len(now):
+        # A column of this name may be another schema's, with nothing in it here.
+        return now is not None and all(is_kept(inner, now[name]) for name, inner in value.items())
+    if isinstance(value, list | tuple) and now is not None and len(value) == len(now):
         return all(is_kept(*pair) for pair in zip(value, now, strict=True))
     if isinstance(value, str) and isinstance(now, bytes):
         return value.encode() == now
