@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _chroots = count()
 _SLOW_WEIGHT = 30
-"""A test that is marked as slow takes as long as so many others, roughly."""
+"""The number of other tests that take about as long as one that is marked as slow."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

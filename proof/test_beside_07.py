@@ -129,7 +129,7 @@ def await_received(member: MemberOf07, *values: str) -> None:
 
 
 def test_a_consumer_of_07_lives_through_a_log_that_cannot_be_read(mixed: Mixed) -> None:
-    """It goes on reading other topics of the broker, and reads the log once that can be read again."""
+    """The consumer continues with other topics of the broker, and reads the log once that can be read again."""
     broker = mixed.ours(0, log_file_size=1000)
     many = [f"view-{number}" for number in range(200)]
     for first in range(0, len(many), 20):
@@ -148,7 +148,7 @@ def test_a_consumer_of_07_lives_through_a_log_that_cannot_be_read(mixed: Mixed) 
 
 
 def test_deleting_a_grown_topic_ends_no_consumer_of_07(mixed: Mixed) -> None:
-    """It goes on with its other topics, also when the topic is created again with fewer partitions."""
+    """The consumer continues with its other topics, also when the topic is created again with fewer partitions."""
     for number in (0, 1):
         mixed.ours(number)
     create_topic(mixed.client, "clicks", partitions=2)
@@ -219,7 +219,7 @@ def test_keys_choose_the_same_partitions_over_uneven_brokers(mixed: Mixed) -> No
 
 
 def test_the_doctor_names_a_broker_of_07_that_flushes_seldom(mixed: Mixed) -> None:
-    """With its default settings a message is acknowledged after up to three seconds; ours is not named."""
+    """A broker of 0.7 with default settings acknowledges a message after up to three seconds. Ours is not named."""
     mixed.ours(0)
     mixed.of_07(1, log_flush_interval=500)
     create_topic(mixed.client, "views")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(MILLIONS * TIMEOUT_S)
 
 @pytest.mark.parametrize("module", MODULES)
 def test_ten_million_cases(module: str, tmp_path: Path) -> None:
-    """As in `make test`, which runs a quarter of a million, with ten seeds that stay the same."""
+    """Run ten seeds of a million cases each; `make test` runs a quarter of a million."""
     for seed in range(MILLIONS):
         kept = KEPT / f"{module}-{seed}.json"
         if not kept.exists():

@@ -128,7 +128,7 @@ def reader(cluster: LocalCluster, topic: str, copy: str, directory: Path) -> lis
 
 
 def run_to_the_end(command: Sequence[str], *, fails_on_loss: bool = True) -> subprocess.CompletedProcess[str]:
-    """Have the reader go on up to the topic's present end."""
+    """Run the reader up to the topic's present end."""
     for _ in range(2):
         done = subprocess.run(
             [*command, "end", str(fails_on_loss).lower()],
@@ -185,7 +185,7 @@ def test_a_stream_of_spark_is_killed_and_goes_on(
 def test_a_stream_of_spark_goes_on_though_its_topic_was_created_again_meanwhile(
     cluster: LocalCluster, make_topic: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Where it had not read all of the old topic, it fails by default, since it has missed something."""
+    """The stream fails by default if it had not read all of the old topic, since it has missed something."""
     topic, copy = make_topic("spark-remade"), make_topic("spark-remade-copy")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 

@@ -38,7 +38,7 @@ JAVA = next(client for client in CLIENTS if client.kind == "java")
 BROKERS, PARTITIONS = 3, 2
 SETTLE_S = 300.0
 QUIET_S = 8.0
-"""Longer than the five seconds for which 0.7.2's asynchronous producer keeps messages."""
+"""The quiet time of a drain: more than the five seconds for which 0.7.2's asynchronous producer keeps messages."""
 
 pytestmark = [
     pytest.mark.timeout(1800),

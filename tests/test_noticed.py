@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_each_defect_is_noticed_by_the_test_that_it_names(file: str) -> None:
-    """Not by an error on the way there: the failure says what is wrong. The same test passes without the defect."""
+    """The failure says what is wrong, and is no error on the way there. The same test passes without the defect."""
     defects = read_defects(file)
     run = [sys.executable, "-m", "tests.planted.noticing", file]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zk import ephemeral, paths
 from zk.cluster import TopicPartition, broker_id_from, text_from
-from zk.errors import MalformedNode, NodeExists, NodeHeld, NodeNotEmpty, NoNode, VersionConflict
+from zk.conflicts import retry_conflicts
+from zk.errors import MalformedNode, NodeExists, NodeHeld, NoNode, VersionConflict
 from zk.malformed import MalformedNodes
 from zk.nodes import Check, Creation, Deletion, Nodes, Write
 from zk.number_floors import FloorRegistry, NumberFloors
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from zk.nodes import Node, Watch
 
 logger = logging.getLogger(__name__)
-
-_TRIES = 20
 
 
 class GatewayAddress(NamedTuple):
@@ -113,7 +112,7 @@ class PartitionList(NamedTuple):
 
     @property
     def document(self) -> dict[str, object]:
-        """What JSON keeps of it."""
+        """The object that JSON keeps of the list."""
         document: dict[str, object] = {
             "id": self.topic_id.hex,
             "partitions": [where.znode_name for where in self.partitions],
@@ -291,20 +290,13 @@ class GatewayRegistry:
         So its numbers go on above all that were given when a topic of this name is created again. Raises
         VersionConflict, NodeExists, NoNode or NodeNotEmpty if gateways write the anchors again and again.
         """
-        for tries_left in reversed(range(_TRIES)):
-            known = self.lists([topic]).get(topic)
-            try:
-                if known is not None:
-                    self._forget(known)
-            except (VersionConflict, NodeExists, NoNode, NodeNotEmpty) as error:
-                if not tries_left:
-                    raise
-                logger.info("topic %s: its anchors have changed while it is forgotten: %s", topic, error)
-            else:
-                break
+        retry_conflicts(lambda: self._forget(topic))
         self.floors.limit()
 
-    def _forget(self, known: PartitionList) -> None:
+    def _forget(self, topic: str) -> None:
+        known = self.lists([topic]).get(topic)
+        if known is None:
+            return
         parent = paths.gateway_anchors(known.topic_id.hex)
         is_parent_there = self._nodes.exists(parent)
         anchors = self._nodes.read_children(parent)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zk import paths
 from zk.cluster import text_from
-from zk.errors import MalformedNode, NodeExists, NoNode, VersionConflict
+from zk.conflicts import retry_conflicts
+from zk.errors import MalformedNode, NoNode, VersionConflict
 from zk.malformed import MalformedNodes
 from zk.nodes import Creation, Deletion, Nodes, Write
 
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 MOST_TOPICS = 10_000
 """The number of topics whose floors are kept. Those of more are replaced by one floor for all other topics."""
 _VERSION = 1
-_TRIES = 20
 
 
 class NumberFloors(NamedTuple):
@@ -59,7 +59,7 @@ class NumberFloors(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """What JSON keeps of it."""
+        """The object that JSON keeps of the floors."""
         named = {} if self.wrapper_id is None else {"wrapper_id": self.wrapper_id.hex}
         return {"version": _VERSION, "floors": list(self.numbers), "others": self.others, **named}
 
@@ -120,16 +120,13 @@ class FloorRegistry:
     def raise_to(self, topic: str, floors: NumberFloors) -> None:
         """Raise a topic's floors to these. Raises VersionConflict if others write them again and again."""
         self._nodes.ensure_persistent(paths.GATEWAY_FLOORS)
-        for tries_left in reversed(range(_TRIES)):
+
+        def write() -> None:
             step = self.step_to(topic, floors)
-            try:
-                if step is not None:
-                    self._nodes.transact([step])
-            except (NodeExists, NoNode, VersionConflict):
-                if not tries_left:
-                    raise
-            else:
-                break
+            if step is not None:
+                self._nodes.transact([step])
+
+        retry_conflicts(write)
         self.limit()
 
     def limit(self) -> None:
@@ -158,18 +155,14 @@ class FloorRegistry:
         return 0, node.version
 
     def _raise_base(self, floor: int) -> None:
-        for tries_left in reversed(range(_TRIES)):
+        def write() -> None:
             base, version = self._base()
+            data = str(floor).encode()
             if base >= floor:
                 return
-            data = str(floor).encode()
-            try:
-                if version is None:
-                    self._nodes.create_with_parents(paths.GATEWAY_FLOORS_BASE, data)
-                else:
-                    self._nodes.set(paths.GATEWAY_FLOORS_BASE, data, version)
-            except (NodeExists, NoNode, VersionConflict):
-                if not tries_left:
-                    raise
+            if version is None:
+                self._nodes.create_with_parents(paths.GATEWAY_FLOORS_BASE, data)
             else:
-                return
+                self._nodes.set(paths.GATEWAY_FLOORS_BASE, data, version)
+
+        retry_conflicts(write)

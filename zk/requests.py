@@ -108,7 +108,7 @@ class RequestRegistry:
         self._nodes.upsert(paths.requests(broker.id), json.dumps({"creates": broker.creator}).encode())
 
     def takers_beside(self, living: Mapping[int, Broker]) -> set[int]:
-        """Return the same, without brokers that live and are of Kafka 0.7 again, on the directory of one of ours.
+        """Return the `takers` without live brokers that run Kafka 0.7 again, on the directory of one of ours.
 
         The znode names another process then. It does so for a moment, too, while a broker starts: hence a second look.
         For replicas it may be one of 0.2.0 that leads, which takes requests to grow and delete.

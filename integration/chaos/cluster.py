@@ -38,7 +38,7 @@ STYLES = ("one", "lists", "by-hand", "pauses")
 PRODUCERS = ("keyed", "unkeyed", "plain")
 MESSAGES_PER_S = 50
 PARTITIONS = 2
-"""Those that a broker has of a topic at first."""
+"""The number of partitions of a topic that a broker has at first."""
 
 BROKER_SETTINGS: Mapping[str, object] = {
     "num.partitions": PARTITIONS,

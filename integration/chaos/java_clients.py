@@ -41,7 +41,7 @@ class JavaClients:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Have the producer send nothing in this block, but what is on its way already."""
+        """Pause the producer in this block; records that are on their way still arrive."""
         self._producer.process.pause()
         try:
             yield

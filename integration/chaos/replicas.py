@@ -218,7 +218,7 @@ def run(
     gateways: int = 0,
     jars: Path | None = None,
 ) -> Account:
-    """Let faults come for so many seconds, and return the account. All that is written down stays in the directory.
+    """Inject faults for `seconds`, and return the account. Notes and logs stay in the directory.
 
     With the jars of kafka-clients, a Java producer and a Java consumer work through the gateways all the time.
     """

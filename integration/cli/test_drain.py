@@ -44,7 +44,7 @@ def test_a_drained_broker_serves_on_without_being_registered(two_brokers: LocalC
 
 
 def test_a_drain_tells_of_a_producer_that_does_not_leave(two_brokers: LocalCluster) -> None:
-    """It fails, names the topic, and leaves the broker deregistered and running."""
+    """The command fails, names the topic, and leaves the broker deregistered and running."""
     broker = two_brokers.brokers[0]
     is_over = threading.Event()
 

@@ -89,7 +89,7 @@ def take_no_requests(cluster: LocalCluster, broker_id: int) -> None:
 
 
 def test_a_broker_that_is_of_07_again_takes_no_requests(two_brokers: LocalCluster) -> None:
-    """Its id and directory were those of one of ours; a deletion as a whole is refused, and it keeps its part."""
+    """The broker has the id and directory of one of ours. DeleteTopics is refused, and the broker keeps its part."""
     ours = two_brokers.brokers[1]
     ours.stop()
     with connect(two_brokers.zk_connect) as client:

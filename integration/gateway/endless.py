@@ -120,7 +120,7 @@ class EndlessProducer(EndlessClient):
 
 
 class EndlessMember(EndlessClient):
-    """Is the member of a group."""
+    """A Java consumer that is the member of a group."""
 
     def __init__(self, servers: str, topic: str, group: str, name: str, directory: Path, jars: Path) -> None:
         super().__init__("member", name, directory, jars, servers, topic, group, name)

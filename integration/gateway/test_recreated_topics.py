@@ -92,7 +92,7 @@ def highest(messages: Iterable[confluent_kafka.Message]) -> dict[int, int]:
 def test_a_live_consumer_reads_all_messages_of_a_topic_that_is_created_again(
     cluster: LocalCluster, topic: str, policy: str
 ) -> None:
-    """Twice, the second time with more partitions: those that the topic never had begin at 0."""
+    """The topic is created again twice. The second time it has a new partition, which begins at 0."""
     create(cluster, topic)
     consumer = new_consumer(cluster, policy, topic)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(2)])

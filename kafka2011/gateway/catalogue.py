@@ -112,10 +112,7 @@ class Catalogue:
 
     def raise_floor(self, topic: str, partition: int, number: int) -> None:
         """Note that a log of a topic that was deleted had numbers below this one."""
-        floors = self.floors(topic)
-        numbers = [floors.of(each) for each in range(max(len(floors.numbers), partition + 1))]
-        numbers[partition] = max(numbers[partition], number)
-        self._floors[topic] = floors._replace(numbers=tuple(numbers))
+        self._floors[topic] = self.floors(topic).raised(NumberFloors((*[0] * partition, number)))
 
     def is_live(self, where: TopicPartition) -> bool:
         """Say whether a partition's broker is there, and has registered it."""

@@ -30,7 +30,7 @@ LEFT_OUT = {"0098", "0101", "0103", "0129", "8000", "8001"} | {f"0{number}" for 
 
 @dataclass(frozen=True, kw_only=True)
 class Librdkafka(Suite):
-    """Its program of tests, built with what is here and without TLS, in its quick mode."""
+    """The test program of librdkafka, built without TLS and run in its quick mode."""
 
     def missing(self) -> str:
         """Say which program is not there, or which checkout is to be named."""

@@ -1,4 +1,4 @@
-"""What all suites have in common."""
+"""The base of all suites of other clients' tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Suite(ABC):
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the gateway."""
     clusters: tuple[tuple[int, int], ...] = ((1, 1), (3, 4))
-    """How many brokers each cluster has, and its num.partitions."""
+    """The number of brokers of each cluster, and its num.partitions."""
 
     @abstractmethod
     def missing(self) -> str:

@@ -27,7 +27,7 @@ WHERE = TopicPartition("chaos-1", 2, 1)
 
 
 def test_a_value_of_the_java_producer_names_its_message() -> None:
-    """Its partition is not a part of the name."""
+    """The name leaves out the partition."""
     assert identify(b"today.java-3-17") == (MessageId("today.java", 17), "-")
     assert MessageId("today.java", 17).is_of_today
     for value in (b"today.java-3-17 ", b"today.java-3-", b"today-java-3-17", b"xtoday.java-3-17", b"today.java-3-1x"):

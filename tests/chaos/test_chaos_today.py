@@ -139,7 +139,7 @@ ALL_READ = ("has -", "got keyed.1:0", "got keyed.1:1", "got today.1:0", "got tod
 
 
 def test_a_java_consumer_reads_all() -> None:
-    """It may read again what it had not committed."""
+    """The consumer may read messages again that it had not committed."""
     assert rules(read_by_java(*ALL_READ, "done today.1:1")) == set()
     again = read_by_java(*ALL_READ, "done keyed.1:1", "has -", "got today.1:0", "got today.1:1")
     assert rules(again) == set()
@@ -166,7 +166,7 @@ def test_a_java_consumer_reads_what_nobody_sent() -> None:
 
 
 def test_what_retention_removed_may_be_missing_to_a_java_consumer() -> None:
-    """Having read and committed it before is no reason to complain either."""
+    """The account allows that also if the consumer had read and committed it before."""
     evidence = read_by_java(*ALL_READ, "done keyed.1:0", "has -", "got keyed.1:1")
     evidence.logged[0] = evidence.logged[0]._replace(gone="retention")
     del evidence.read_today[KEY][0]

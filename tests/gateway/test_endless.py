@@ -1,4 +1,4 @@
-"""What is read of the lines that Java clients write which must never end."""
+"""Tests of reading the lines that long-lived Java clients write."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_was_acknowledged_and_what_was_not(tmp_path: Path) -> None:
     ],
 )
 def test_a_client_must_not_end_by_itself(program: str, problem: str | None, tmp_path: Path) -> None:
-    """Nor without its last line."""
+    """A client that ends without its last line is a problem, too."""
     producer = producer_of(tmp_path, LINES[0])
     producer.process.command = [sys.executable, "-c", program, str(producer.path)]
     with producer:

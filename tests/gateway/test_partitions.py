@@ -139,7 +139,7 @@ def test_a_log_of_a_topic_that_was_created_again_goes_on_above_the_old_one(
 
 
 def test_a_topic_whose_broker_has_it_no_more_releases_its_numbers(partitions: Partitions, cluster: Cluster) -> None:
-    """It is being deleted. One whose broker is away is not."""
+    """The topic is being deleted. A topic whose broker is unavailable keeps its numbers."""
     log, calls = found(partitions).log, list[str]()
     log.release = lambda: calls.append("released")  # type: ignore[method-assign]
     cluster.is_registered = False

@@ -1,4 +1,4 @@
-"""Of several who request brokers to create a topic, one is first, and the others are told so."""
+"""Tests of several processes that request the creation of one topic: one succeeds, and the others get an error."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_deletion_turns_anchors_into_floors_in_one_step(registry: GatewayRegis
 def test_an_anchor_that_is_written_during_a_deletion_counts(
     registry: GatewayRegistry, memory: ZkClientInMemory, client: ZkClient
 ) -> None:
-    """Before each of the steps that are done together, a gateway writes or creates anchors once."""
+    """A gateway writes or creates anchors right before the first two tries of the transaction."""
     registry.store_list(PartitionList("views", ID, PARTITIONS))
     version = registry.store_anchor(ID, PARTITIONS[0], anchor(1), None)
     nodes, first, second = Nodes(client), *(paths.gateway_anchor(ID.hex, where) for where in PARTITIONS)

@@ -25,7 +25,7 @@ _FROM_FILE, _DEFAULT = 4, 5
 """The protocol's numbers for the source of a value."""
 _FIXED = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 _FIXED_OF_BROKERS = {"default.replication.factor": "1"}
-"""What Kafka's clients ask of a broker, and no broker has a setting for: the copies of a log are none of theirs."""
+"""Broker settings that Kafka's clients request and that do not exist here: clients do not see the replicas of a log."""
 _APPLIED: dict[str, Callable[[BrokerConfig, LogSettings], float]] = {
     "flush.messages": lambda _, log: log.flush_interval,
     "flush.ms": lambda _, log: log.flush_interval_ms,

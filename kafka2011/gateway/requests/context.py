@@ -87,7 +87,7 @@ class Caller:
 
     @property
     def takes_one_node_per_address(self) -> bool:
-        """Whether this may be a client that cannot bear several nodes of one address.
+        """The client may fail when several nodes have one address.
 
         An old librdkafka goes back and forth between them. KafkaJS, which does not name itself, sends what is for any
         of them over one connection, so its fetch from a broker that has nothing new holds up those from the others.

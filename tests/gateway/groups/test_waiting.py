@@ -108,7 +108,7 @@ def test_what_a_client_of_07_takes_meanwhile_is_not_waited_for_any_longer(world:
 
 
 def test_a_client_waits_until_what_others_have_given_up_late_is_claimed(world: World) -> None:
-    """Else its first assignment would be empty, and its share would come with a second rebalance."""
+    """Without this wait, its first assignment would be empty, and its share would come with a second rebalance."""
     world.hold(OURS)
     world.waits.events[45.5] = world.hold
     world.waits.events[46.5] = world.settle

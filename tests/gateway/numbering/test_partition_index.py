@@ -186,7 +186,7 @@ def test_a_topic_that_comes_back_after_a_release_reserves_numbers_again() -> Non
 
 
 def test_nothing_is_released_while_messages_that_were_numbered_are_read_again() -> None:
-    """Their numbers are above the end that is known so far."""
+    """The numbers of those messages are above the end that is known so far."""
     gateway = started(*plains(0, 60))
     lose_file(gateway)
     gateway.start()
