@@ -22,7 +22,7 @@ import pytest
 from kafka2011 import ConsumerConnector, SimpleConsumer
 from kafka2011.local_cluster import LocalCluster
 from paper_benchmarks.systems import kafka
-from proof.test_readers import environment
+from proof.environments import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka2011 import ConsumerConnector
 from kafka2011.local_cluster import LocalCluster
-from proof.test_readers import environment
+from proof.environments import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import polars
@@ -17,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka2011.warehouse.rows.evolution import evolution_of
+from proof.environments import environment
 from tests.support import plain_rows
 from tests.support.plain_rows import line_of
 from tests.support.read_tables import STAGES
@@ -75,15 +75,6 @@ for path in sys.argv[2:]:
     print(line_of([row.asDict(recursive=True) for row in spark.read.format("delta").load(path).collect()]))
 spark.stop()
 """
-
-
-def environment(directory: Path, *packages: str) -> str:
-    """Make a virtual environment, and return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True, timeout=TIMEOUT_S)
-    python = str(directory / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-    subprocess.run(install, check=True, timeout=TIMEOUT_S)
-    return python
 
 
 def tables(directory: Path) -> dict[str, list[dict[str, Any]]]:

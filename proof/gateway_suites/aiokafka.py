@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from proof.environments import environment
 from proof.gateway_suites.suite import BUILT, Suite, checkout_of, missing_checkout, run_tests
-from proof.test_readers import environment
 
 if TYPE_CHECKING:
     from proof.gateway_suites.served import Served
