@@ -12,13 +12,18 @@ import click
 from kafka2011.cli.options import examples, parse_broker, read_zk_connect
 from kafka2011.cli.output import json_option, show_table
 from kafka2011.cli.session import open_session
+from kafka2011.config.service_links import without_service_links
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.errors import KafkaError
 from zk.brokers import BrokerRegistry
 from zk.cluster import UNKNOWN_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zk.cluster import Broker
+
+_PORT_VARIABLE = "KAFKA2011_PORT"
 
 
 @click.command(
@@ -57,7 +62,7 @@ def command(
     it can serve as a health check.
     """
     if not named and zk_connect is None:
-        named = (parse_broker(f"127.0.0.1:{os.environ.get('KAFKA2011_PORT') or 6667}"),)
+        named = (parse_broker(f"127.0.0.1:{_local_port(os.environ)}"),)
     brokers = [replace(broker, security=security or "") for broker in named]
     if zk_connect is not None:
         with open_session(zk_connect) as client:
@@ -72,6 +77,12 @@ def command(
     silent = [address for _, address, _, error in answers if error is not None]
     if silent:
         raise KafkaError(f"no answer from {', '.join(silent)}")
+
+
+def _local_port(environ: Mapping[str, str]) -> str:
+    """Return the port of the broker on this machine, as the environment says or the default."""
+    settings, _ = without_service_links(environ, _PORT_VARIABLE)
+    return settings.get(_PORT_VARIABLE) or "6667"
 
 
 def _ping(broker: Broker, timeout_ms: int) -> tuple[float | None, str | None]:

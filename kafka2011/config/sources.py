@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import javaproperties
 
+from kafka2011.config.service_links import without_service_links
 from kafka2011.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ENVIRONMENT_PREFIX = "KAFKA2011_"
+"""The start of the name of every environment variable that is a setting."""
+
+logger = logging.getLogger(__name__)
 
 
 class GivenSetting(NamedTuple):
@@ -39,16 +44,20 @@ def from_file(path: Path | str) -> list[GivenSetting]:
 def from_environment(
     environ: Mapping[str, str], variables: Mapping[str, str], others: Iterable[str]
 ) -> list[GivenSetting]:
-    """Pick the settings out of an environment; `variables` gives the key of each name.
+    """Return the settings that an environment has; `variables` gives the key of each name.
 
-    Raises ConfigError for a KAFKA2011_ variable that is neither among these nor among the `others`.
+    Raises ConfigError for a KAFKA2011_ variable that is neither among these nor among the `others`. Variables that
+    Kubernetes or Docker have set for a service of that name are ignored.
     """
     others = set(others)
     given = []
-    for name, value in sorted(environ.items()):
+    settings, links = without_service_links(environ, ENVIRONMENT_PREFIX)
+    if links:
+        logger.debug("ignored environment variables, set by Kubernetes or Docker for a service: %s", ", ".join(links))
+    for name, value in settings.items():
         if name in variables:
             given.append(GivenSetting(variables[name], value, f"environment variable {name}"))
-        elif name.startswith(ENVIRONMENT_PREFIX) and name not in others:
+        elif name not in others:
             near = difflib.get_close_matches(name, [*variables, *others], n=1, cutoff=0.5)
             hint = f": did you mean {near[0]}?" if near else ""
             raise ConfigError(f"unknown setting in the environment variable {name}{hint}")
