@@ -1,9 +1,9 @@
 """Prepares schemas for fastavro, so that it reads and writes what Avro's specification says.
 
-Left alone, it differs in four ways. It returns a default as the JSON has it: bytes and fixed as text, a double of 1 as
-an int, records without the fields that have defaults of their own. It gives every event the same list or dict. Where
-the writer has both a field's name and its alias, it may return the alias's value. And it converts logical types, which
-costs more than all the rest.
+Left alone, it differs in five ways. It returns a default as the JSON has it: bytes, fixed and decimals as text, a
+double of 1 as an int, records without the fields that have defaults of their own. It gives every event the same list or
+dict. Where the writer has both a field's name and its alias, it may return the alias's value. It fails for logical
+types that are invalid, which Avro says to ignore. And it converts logical types, which costs more than all the rest.
 """
 
 from __future__ import annotations
@@ -14,27 +14,14 @@ from typing import Any
 
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import check_schema
-from kafka2011.events.schema_walk import named_types, records, walk
+from kafka2011.events.logical_types import NUMBERS_AND_TEXTS, logical_type
+from kafka2011.events.schema_walk import RECORDS, named_types, records, walk
 
 try:
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import parse_schema
 except ImportError as error:
     raise missing_extra(error) from error
-
-_CLOSED = frozenset(
-    {
-        "date",
-        "time-millis",
-        "time-micros",
-        "timestamp-millis",
-        "timestamp-micros",
-        "local-timestamp-millis",
-        "local-timestamp-micros",
-        "uuid",
-    }
-)
-"""Logical types left as numbers and text; decimals are converted."""
-
 
 _TAKES = {"float": ("int", "long"), "double": ("int", "long"), "string": ("bytes",), "bytes": ("string",)}
 """For each type, the types whose values it also takes when they stand later in a union."""
@@ -43,22 +30,34 @@ _TAKES = {"float": ("int", "long"), "double": ("int", "long"), "string": ("bytes
 def for_writing(document: Any) -> Any:
     """Return the parsed schema to encode with, from its JSON, which is not changed.
 
-    Raises InvalidSchemaError if it nests too deep, and whatever fastavro raises.
+    Defaults of decimals are bytes. Raises InvalidSchemaError if it nests too deep, and whatever fastavro raises.
     """
-    parsed = parse_schema(deepcopy(document))
+    parsed = parse_schema(without_ignored(document))
     check_schema(parsed)
-    return _with_python_defaults(parsed)
+    return _with_python_defaults(parsed, with_decimals=False)
 
 
 def for_reading(document: Any, writer: Any = None) -> Any:
-    """Return the parsed schema to decode with, from its JSON; `writer` is the JSON of the schema written with."""
-    document = deepcopy(document)
+    """Return the parsed schema to decode with, from its JSON; `writer` is the JSON of the schema written with.
+
+    Each default is the value that decoding would return for an event with that value.
+    """
+    document = without_ignored(document)
     for schema in walk(document):
-        if isinstance(schema, dict) and schema.get("logicalType") in _CLOSED:
+        if isinstance(schema, dict) and schema.get("logicalType") in NUMBERS_AND_TEXTS:
             del schema["logicalType"]
     if writer is not None:
         _drop_aliases(document, writer)
-    return _with_python_defaults(parse_schema(document))
+    return _with_python_defaults(parse_schema(document), with_decimals=True)
+
+
+def without_ignored(document: Any) -> Any:
+    """Return a copy of a schema's JSON without those invalid logical types that fastavro would stumble over."""
+    document = deepcopy(document)
+    for schema in walk(document):
+        if isinstance(schema, dict) and schema.get("logicalType") == "decimal" and logical_type(schema) is None:
+            del schema["logicalType"]
+    return document
 
 
 def shared_defaults(reader: Any) -> list[str]:
@@ -138,45 +137,62 @@ def _last(name: str) -> str:
 # Defaults ------------------------------------------------------------------------------------------------------------
 
 
-def _with_python_defaults(parsed: Any) -> Any:
-    """Turn the defaults of a parsed schema from JSON into what decoding would return; returns the schema."""
-    named = named_types(parsed)
-    for field in _fields(parsed):
-        if "default" in field:
-            field["default"] = _value(field["type"], field["default"], named)
+def _with_python_defaults(parsed: Any, *, with_decimals: bool) -> Any:
+    """Turn the defaults of a parsed schema from JSON into what decoding would return; returns the schema.
+
+    `with_decimals` says whether decimals become such too, or stay the bytes that encoding takes.
+    """
+    values = _Defaults(named_types(parsed), with_decimals=with_decimals)
+    fields = [field for field in _fields(parsed) if "default" in field]
+    defaults = [values.of(field["type"], field["default"]) for field in fields]  # which need each other's JSON
+    for field, default in zip(fields, defaults, strict=True):
+        field["default"] = default
     return parsed
 
 
-def _value(schema: Any, default: Any, named: dict[str, Any]) -> Any:  # noqa: PLR0911  # one for each kind of type
-    """Return the value of a default. Raises ValueError if it does not fit; another branch of a union may fit."""
-    if isinstance(schema, list):
-        return _branch_value(schema, default, named)
-    if isinstance(schema, str) and schema in named:
-        schema = named[schema]
-    kind = schema["type"] if isinstance(schema, dict) else schema
-    if kind in {"bytes", "fixed"} and isinstance(default, str):
-        return default.encode("latin-1")
-    if kind in {"float", "double"} and isinstance(default, int | float) and not isinstance(default, bool):
-        return float(default)
-    if kind == "array" and isinstance(default, list):
-        return [_value(schema["items"], item, named) for item in default]
-    if kind == "map" and isinstance(default, dict):
-        return {key: _value(schema["values"], item, named) for key, item in default.items()}
-    if kind == "record" and isinstance(default, dict):
-        return {
-            field["name"]: _value(field["type"], default.get(field["name"], field.get("default")), named)
-            for field in schema["fields"]
-        }
-    fits = {"null": type(None), "boolean": bool, "int": int, "long": int, "string": str, "enum": str}.get(kind, bytes)
-    if type(default) is fits:
-        return default
-    raise ValueError(f"default {default!r} is no {kind}")
+class _Defaults:
+    """Turns defaults from JSON into values, for one parsed schema, whose named types are `named`."""
 
+    def __init__(self, named: dict[str, Any], *, with_decimals: bool) -> None:
+        self._named = named
+        self._with_decimals = with_decimals
 
-def _branch_value(branches: list[Any], default: Any, named: dict[str, Any]) -> Any:
-    for branch in branches:
-        try:
-            return _value(branch, default, named)
-        except ValueError:
-            continue
-    raise ValueError(f"default {default!r} fits no branch of {branches}")
+    def of(self, schema: Any, default: Any) -> Any:  # noqa: PLR0911  # one for each kind of type
+        """Return the value of a default. Raises ValueError if it does not fit; another branch of a union may fit."""
+        if isinstance(schema, list):
+            return self._of_union(schema, default)
+        if isinstance(schema, str) and schema in self._named:
+            schema = self._named[schema]
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if kind in {"bytes", "fixed"} and isinstance(default, str):
+            return self._of_bytes(schema, kind, default)
+        if kind in {"float", "double"} and isinstance(default, int | float) and not isinstance(default, bool):
+            return float(default)
+        if kind == "array" and isinstance(default, list):
+            return [self.of(schema["items"], item) for item in default]
+        if kind == "map" and isinstance(default, dict):
+            return {key: self.of(schema["values"], item) for key, item in default.items()}
+        if kind in RECORDS and isinstance(default, dict):
+            return {
+                field["name"]: self.of(field["type"], default.get(field["name"], field.get("default")))
+                for field in schema["fields"]
+            }
+        fits = {"null": type(None), "boolean": bool, "int": int, "long": int, "string": str, "enum": str}
+        if type(default) is fits.get(kind):
+            return default
+        raise ValueError(f"default {default!r} is no {kind}")
+
+    def _of_union(self, branches: list[Any], default: Any) -> Any:
+        for branch in branches:
+            try:
+                return self.of(branch, default)
+            except ValueError:
+                continue
+        raise ValueError(f"default {default!r} fits no branch of {branches}")
+
+    def _of_bytes(self, schema: Any, kind: str, default: str) -> Any:
+        """Return the value of a default of bytes: a decimal, where that is what they mean."""
+        data = default.encode("latin-1")
+        if self._with_decimals and logical_type(schema) == "decimal":
+            return LOGICAL_READERS[f"{kind}-decimal"](data, schema)
+        return data

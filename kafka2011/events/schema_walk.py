@@ -31,6 +31,36 @@ def walk(schema: Any, named: Mapping[str, Any] | None = None) -> Iterator[Any]:
             waiting.append(named[part])
 
 
+def places(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a schema and all types that are defined within it, each after its place, outer ones first.
+
+    A place is the path of fields to a type: `order.lines[].fee` is a field of the items of an array, and `prices{}` the
+    values of a map. The place of the schema itself is empty.
+    """
+    waiting = [("", schema)]
+    while waiting:
+        place, part = waiting.pop()
+        yield place, part
+        if isinstance(part, dict | list):
+            names = _places_within(place, part)
+            waiting += reversed([*zip(names, _within(part), strict=True)])
+
+
+def field_place(place: str, name: str) -> str:
+    """Return the place of a field of the record at a place."""
+    return f"{place}.{name}" if place else name
+
+
+def _places_within(place: str, part: dict[str, Any] | list[Any]) -> list[str]:
+    """Return the places of the types directly within a type, in the order of `_within`."""
+    if isinstance(part, list):
+        return [place] * len(part)
+    kind = part["type"]
+    if kind in RECORDS:
+        return [field_place(place, field["name"]) for field in part["fields"]]
+    return [place + ("[]" if kind == "array" else "{}")] * (kind in _HOLDS)
+
+
 def records(schema: Any) -> Iterator[dict[str, Any]]:
     """Yield the records that are defined in a schema, outer ones first."""
     return (part for part in walk(schema) if isinstance(part, dict) and part["type"] in RECORDS)

@@ -15,13 +15,23 @@ Schemas that differ only in a default, an alias, a logical type or a text for pe
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from copy import deepcopy
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import check_document
 from kafka2011.events.errors import InvalidSchemaError, UnknownSchemaError
-from kafka2011.events.resolution import for_reading, for_writing, has_weightless_items, inexact_union, repeated_alias
+from kafka2011.events.logical_types import logical_type
+from kafka2011.events.resolution import (
+    for_reading,
+    for_writing,
+    has_weightless_items,
+    inexact_union,
+    repeated_alias,
+    without_ignored,
+)
 from kafka2011.events.schema_walk import walk
 
 try:
@@ -62,9 +72,9 @@ class EventSchema:
         try:
             self.document: Any = json.loads(text)
             check_document(self.document)
-            self._compared = avro.schema.parse(text)
+            self._compared = _for_comparison(self.document)
             self.writer: Any = for_writing(self.document)
-            self.canonical = fastavro.schema.to_parsing_canonical_form(self.document)
+            self.canonical = fastavro.schema.to_parsing_canonical_form(without_ignored(self.document))
         except InvalidSchemaError:
             raise
         except Exception as error:  # whatever two libraries may raise
@@ -189,7 +199,7 @@ def why_unreadable(reader: EventSchema, writer: EventSchema) -> str | None:
 def reads(reader: Any, writer: Any) -> bool:
     """Say whether values of one type can be read with another; both are JSON, and need no other types."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-    ours, theirs = (avro.schema.parse(json.dumps(part)) for part in (reader, writer))
+    ours, theirs = (_for_comparison(part) for part in (reader, writer))
     result = checker.get_compatibility(ours, theirs)
     return result.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
 
@@ -209,10 +219,23 @@ def other_unit(new: EventSchema, old: EventSchema) -> str | None:
 
 def _unit(part: Any) -> str:
     """Return the unit of a time or the scale of a decimal, empty for what is neither."""
-    logical = str(part.get("logicalType", "")) if isinstance(part, dict) else ""
+    logical = logical_type(part) or ""
     if logical == "decimal":
         return f"scale {part.get('scale', 0)}"
     return logical if logical.endswith(("-millis", "-micros")) else ""
+
+
+def _for_comparison(document: Any) -> Any:
+    """Return a schema as Avro's library parses it, to compare it with others: logical types play no part in that.
+
+    Left in, those that the library does not know would print warnings.
+    """
+    document = deepcopy(document)
+    with suppress(KeyError, TypeError):  # it is no schema, and the library says best why
+        for part in walk(document):
+            if isinstance(part, dict):
+                part.pop("logicalType", None)
+    return avro.schema.parse(json.dumps(document))
 
 
 def _text_bytes(text: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -333,6 +334,86 @@ def test_a_default_is_the_value_that_its_json_means(schema: Any, default: Any, v
     newer = event({"name": "new", "type": schema, "default": default})
     assert alike(read(event(), newer, {}), {"new": value})
     assert alike(read(newer, newer, {}), {"new": value})
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+LONG_DECIMAL = {**DECIMAL, "precision": 40}
+FIXED_DECIMAL = {"type": "fixed", "name": "Fee", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+PRICED = {
+    "type": "record",
+    "name": "Priced",
+    "fields": [{"name": "fee", "type": DECIMAL, "default": "\u0001"}, {"name": "day", "type": "int", "default": 1}],
+}
+FAILED = {**PRICED, "type": "error", "name": "Failed"}
+FEE = Decimal("0.01")
+UUID_TEXT = "00000000-0000-8000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "value"),
+    [
+        (DECIMAL, "\u0000", Decimal("0.00")),
+        (DECIMAL, "\u00ff\u0001", Decimal("-2.55")),
+        (DECIMAL, "", Decimal("0.00")),
+        (LONG_DECIMAL, "\u0001", FEE),
+        (FIXED_DECIMAL, "\u0000\u0000\u0000\u0001", FEE),
+        ([DECIMAL, "null"], "\u0001", FEE),
+        (["null", DECIMAL], "\u0001", FEE),
+        ({"type": "array", "items": DECIMAL}, ["\u0001"], [FEE]),
+        ({"type": "map", "values": FIXED_DECIMAL}, {"a": "\u0000\u0000\u0000\u0001"}, {"a": FEE}),
+        (PRICED, {}, {"fee": FEE, "day": 1}),
+        (PRICED, {"fee": "\u0002"}, {"fee": Decimal("0.02"), "day": 1}),
+        (FAILED, {}, {"fee": FEE, "day": 1}),
+        ({"type": "array", "items": PRICED}, [{}], [{"fee": FEE, "day": 1}]),
+        ({"type": "int", "logicalType": "date"}, 15000, 15000),
+        ({"type": "int", "logicalType": "time-millis"}, 1, 1),
+        ({"type": "long", "logicalType": "time-micros"}, 1, 1),
+        ({"type": "long", "logicalType": "timestamp-millis"}, 1, 1),
+        ({"type": "long", "logicalType": "timestamp-micros"}, 1, 1),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, 1, 1),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, 1, 1),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, 1, 1),
+        ({"type": "string", "logicalType": "uuid"}, UUID_TEXT, UUID_TEXT),
+        ({"type": "fixed", "name": "D", "size": 1, "logicalType": "duration"}, "\u0001", b"\x01"),
+        ({"type": "bytes", "logicalType": "decimal"}, "\u0001", b"\x01"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}, "\u0001", b"\x01"),
+        ({"type": "string", "logicalType": "decimal", "precision": 2}, "1", "1"),
+    ],
+)
+def test_a_default_of_a_logical_type_is_the_value_that_an_event_with_it_has(
+    schema: Any, default: Any, value: Any
+) -> None:
+    """It is the same for a reader of older events, and for writers that leave the field out or give it."""
+    newer = event({"name": "new", "type": schema, "default": default})
+    assert alike(read(event(), newer, {}), {"new": value})
+    assert alike(read(newer, newer, {}), {"new": value})
+    assert alike(read(newer, newer, {"new": value}), {"new": value})
+    assert alike(read(event(), event({"name": "x", "type": "int", "default": 1}), {}), {"x": 1})
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_default_within_a_record_is_a_decimal_wherever_the_record_stands(is_shared: bool) -> None:
+    """Here in events of a writer whose record has not got the field, in a union, an array and a map."""
+    older, newer = (
+        {"type": "record", "name": "Line", "fields": [{"name": "item", "type": "string"}, *more]}
+        for more in ([], [{"name": "fee", "type": DECIMAL, "default": "\u0001"}])
+    )
+    writer, reader = (
+        event(
+            {"name": "one", "type": ["null", line]},
+            {"name": "many", "type": {"type": "array", "items": "kafka2011.Line" if is_shared else renamed(line, "A")}},
+            {"name": "named", "type": {"type": "map", "values": "Line" if is_shared else renamed(line, "B")}},
+        )
+        for line in (older, newer)
+    )
+    item = {"item": "pen"}
+    found = read(writer, reader, {"one": item, "many": [item], "named": {"a": item}})
+    whole = {"item": "pen", "fee": FEE}
+    assert found == {"one": whole, "many": [whole], "named": {"a": whole}}
+
+
+def renamed(record: dict[str, Any], suffix: str) -> dict[str, Any]:
+    return {**record, "name": record["name"] + suffix}
 
 
 def test_events_do_not_share_a_default() -> None:

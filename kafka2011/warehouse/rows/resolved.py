@@ -40,6 +40,7 @@ MILLIS = "kafka2011-millis"
 """The mark of a time in milliseconds that becomes one in microseconds."""
 
 _ROOT = "at"
+_BYTES = frozenset({"bytes", "fixed"})
 
 
 def _exact(value: int, *_: object) -> float:
@@ -124,10 +125,18 @@ def _default(record: Record, field: RecordField, kind: Any) -> dict[str, Any]:
     newest = record.maps[max(record.maps)]
     if field.name in newest.values() and field.default is not MISSING:
         with suppress(UnicodeDecodeError):  # bytes in a column of text
-            return {"default": plain(placed(field.default, field.source, field.type))}
+            default = placed(field.default, field.source, field.type)
+            return {"type": _with_bytes_first(kind, default), "default": plain(default)}
     if all(field.name in names.values() for names in record.maps.values()):
         return {}
     return {"type": _nullable(kind), "default": None}
+
+
+def _with_bytes_first(kind: Any, default: Any) -> Any:
+    """Return a type; of a union, what a default of bytes is a value of stands before text, which JSON writes alike."""
+    if not isinstance(kind, list) or not isinstance(default, bytes):
+        return kind
+    return sorted(kind, key=lambda member: not (isinstance(member, dict) and member["type"] in _BYTES))
 
 
 def _nullable(kind: Any) -> Any:

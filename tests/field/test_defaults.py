@@ -1,0 +1,94 @@
+"""Reports about defaults of logical types: a field that is added to a running table."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from kafka2011.events import resolution
+from kafka2011.warehouse.rows.evolution import evolution_of
+from tests.support.schema_life import SchemaLife, field, thing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def decimal(precision: int) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+
+
+def fee(precision: int) -> dict[str, Any]:
+    return field("fee", decimal(precision), default="\u0001")
+
+
+LINE = {"type": "record", "name": "Line", "fields": [fee(9)]}
+ADDED: dict[str, tuple[dict[str, Any], Any]] = {
+    "a decimal": (fee(9), Decimal("0.01")),
+    "a decimal of more digits than columns have": (fee(40), "0.01"),
+    "a decimal that may be null": (field("fee", [decimal(9), "null"], default="\u0001"), Decimal("0.01")),
+    "a fixed decimal": (
+        field("fee", {**decimal(9), "type": "fixed", "name": "F", "size": 4}, default="\0\0\0\u0001"),
+        Decimal("0.01"),
+    ),
+    "an array": (field("fee", {"type": "array", "items": decimal(9)}, default=["\u0001"]), [Decimal("0.01")]),
+    "a record": (field("fee", LINE, default={}), {"fee": Decimal("0.01")}),
+    "a union of a record and text": (field("fee", [LINE, "string"], default={}), '{"fee": "0.01"}'),
+}
+
+
+FIXED = {**decimal(2), "type": "fixed", "name": "F", "size": 1}
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> SchemaLife:
+    """Give a topic without schemas, and a warehouse without tables."""
+    evolution_of.cache_clear()
+    return SchemaLife(tmp_path)
+
+
+@pytest.mark.parametrize("what", ADDED)
+def test_events_of_older_producers_get_the_default_of_a_new_decimal(what: str, life: SchemaLife) -> None:
+    """Report fastavro #814: a default of bytes is returned as bytes for a decimal; such events are no rows of a table.
+
+    The older producers go on after the schema that adds the field: each of their events must become a row.
+    """
+    added, value = ADDED[what]
+    first = life.register(thing(field("item", "string")))
+    life.send(first, {"item": "pen"})
+    life.load()
+    second = life.register(thing(field("item", "string"), added))
+    life.send(second, {"item": "ink"})
+    life.send(first, {"item": "late"})
+    assert life.load() == []
+    assert life.rows() == [
+        {"fee": None, "item": "pen"},
+        {"fee": value, "item": "ink"},
+        {"fee": value, "item": "late"},
+    ]
+
+
+def test_what_lies_in_quarantine_for_a_decimal_becomes_rows(life: SchemaLife) -> None:
+    """Report fastavro #814: redrive takes what an earlier release put into quarantine."""
+    first = life.register(thing(field("item", "string")))
+    life.register(thing(field("item", "string"), fee(9)))
+    life.send(first, {"item": "late"})
+    with mock.patch.object(resolution._Defaults, "_of_bytes", lambda *of_bytes: of_bytes[-1].encode("latin-1")):
+        [why] = life.load()
+    assert "int or Decimal object expected, got bytes" in why
+    evolution_of.cache_clear()
+    assert life.redrive() == 1
+    assert life.rows() == [{"fee": Decimal("0.01"), "item": "late"}]
+
+
+def test_a_default_of_bytes_stays_bytes_where_the_column_was_text_before(life: SchemaLife) -> None:
+    """Report fastavro #814: a text field became a union, and JSON writes texts and bytes alike."""
+    first = life.register(thing(field("item", "string"), field("fee", "string")))
+    middle = life.register(thing(field("item", "string")))
+    life.register(thing(field("item", "string"), field("fee", [FIXED, "string"], default="\u0001")))
+    life.send(first, {"item": "pen", "fee": "free"})
+    life.send(middle, {"item": "late"})
+    assert life.load() == []
+    assert life.rows() == [{"fee": '"free"', "item": "pen"}, {"fee": '"0.01"', "item": "late"}]
