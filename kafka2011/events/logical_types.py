@@ -7,7 +7,7 @@ says that readers ignore an annotation that they do not know or that is invalid,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kafka2011.events.schema_walk import places
 
@@ -78,5 +78,5 @@ def _digits_in(size_bytes: int) -> int:
     return math.floor(math.log10(2) * (8 * size_bytes - 1)) if size_bytes > 0 else 0
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -194,5 +194,5 @@ class _Defaults:
         """Return the value of a default of bytes: a decimal, where that is what they mean."""
         data = default.encode("latin-1")
         if self._with_decimals and logical_type(schema) == "decimal":
-            return LOGICAL_READERS[f"{kind}-decimal"](data, schema)
+            return LOGICAL_READERS[f"{kind}-decimal"](data, schema, schema)
         return data
