@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
+from fastavro.read import LOGICAL_READERS
 
-from kafka2011.events import resolution
 from kafka2011.warehouse.rows.evolution import evolution_of
 from tests.support.schema_life import SchemaLife, field, thing
 
@@ -75,7 +75,7 @@ def test_what_lies_in_quarantine_for_a_decimal_becomes_rows(life: SchemaLife) ->
     first = life.register(thing(field("item", "string")))
     life.register(thing(field("item", "string"), fee(9)))
     life.send(first, {"item": "late"})
-    with mock.patch.dict(resolution.LOGICAL_READERS, {"bytes-decimal": lambda data, *_: data}):
+    with mock.patch.dict(LOGICAL_READERS, {"bytes-decimal": lambda data, *_: data}):
         [why] = life.load()
     assert "int or Decimal object expected, got bytes" in why
     evolution_of.cache_clear()
