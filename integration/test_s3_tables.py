@@ -13,9 +13,10 @@ import pytest
 from integration.spark.loading import GARBAGE, publish
 from kafka2011 import LocalCluster
 from kafka2011.cli.app import main
+from kafka2011.events.columns.held_columns import Widening
+from kafka2011.events.columns.kinds import DOUBLE
 from kafka2011.warehouse import open_table
 from kafka2011.warehouse.errors import WarehouseError
-from kafka2011.warehouse.rows.widening import Widening
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.quarantine import open_quarantine
@@ -134,7 +135,7 @@ def test_a_column_is_rewritten_once_though_the_answer_was_lost(table: TopicTable
         return False
 
     server.loses_answer_to = loses
-    wider = {"count": Widening(pa.float64())}
+    wider = {"count": Widening(DOUBLE)}
     assert inexact(table, wider) == frozenset()
     assert widen(table, wider)
     assert lost

@@ -15,7 +15,7 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from kafka2011.warehouse.rows.evolution import evolution_of
+from kafka2011.events.columns.evolution import evolution_of
 from proof.environments import environment
 from tests.support import plain_rows
 from tests.support.plain_rows import line_of

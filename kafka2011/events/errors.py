@@ -17,6 +17,10 @@ class IncompatibleSchemaError(SchemaError):
     """Means that a schema is not compatible with one that the topic already has."""
 
 
+class ColumnError(SchemaError):
+    """Means that a schema has fields that cannot be columns of its topic's table."""
+
+
 class UnknownSchemaError(SchemaError):
     """Means that no schema is registered for a fingerprint or for a topic."""
 

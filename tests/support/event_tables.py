@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka2011.events.columns.column_types import table_columns
 from kafka2011.events.types import EVENT_TYPES
 from kafka2011.reports.table_inputs import view_of
 from kafka2011.warehouse.rows.columns import (
@@ -20,7 +21,6 @@ from kafka2011.warehouse.rows.columns import (
     OFFSET,
     PARTITION,
     SCHEMA,
-    table_columns,
     table_schema,
 )
 from kafka2011.warehouse.table.cleaning import clean

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafka2011.warehouse.rows.widening import Widening
+from kafka2011.events.columns.held_columns import Widening
+from kafka2011.events.columns.kinds import DOUBLE, TEXT
 from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.rewriting import widen
 from kafka2011.warehouse.table.swapping import swap
@@ -53,7 +54,7 @@ def widened(warehouse: Path) -> Rows:
     numbers = SCHEMA.append(pa.field("referrer", pa.int64()))
     load(table, [FIRST_MS])
     load(table, [FIRST_MS, FIRST_MS + DAY_MS], numbers, referrer=[2**53, None])
-    widen(table, {"referrer": Widening(pa.float64())})
+    widen(table, {"referrer": Widening(DOUBLE)})
     load(table, [FIRST_MS], SCHEMA.append(pa.field("referrer", pa.float64())), referrer=[0.5])
     return [(0, None), (100, 2.0**53), (200, None), (300, 0.5)]
 
@@ -61,7 +62,7 @@ def widened(warehouse: Path) -> Rows:
 def made_json(warehouse: Path) -> Rows:
     """Rewrite a column of text as JSON text, as a union is kept."""
     evolved(warehouse)
-    widen(TopicTable(warehouse, TOPIC), {"referrer": Widening(pa.string(), is_json=True)})
+    widen(TopicTable(warehouse, TOPIC), {"referrer": Widening(TEXT, is_json=True)})
     return [(0, None), (100, None), (200, '"/"'), (300, '"/"'), (400, '"/"'), (500, '"/"')]
 
 

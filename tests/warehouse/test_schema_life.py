@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from kafka2011.events.columns.evolution import evolution_of
 from kafka2011.events.compatibility import Compatibility, check_compatible
 from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError
 from kafka2011.warehouse import open_table
 from kafka2011.warehouse.errors import OvertakenError
-from kafka2011.warehouse.rows.evolution import evolution_of
 from kafka2011.warehouse.table.compaction import compact
 from kafka2011.warehouse.table.history import COMPACTION
 from tests.support.random_schemas import RandomSchema

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from kafka2011.events.columns.held_columns import HeldColumns
 from kafka2011.warehouse.rows.decode import BatchDecoder
-from kafka2011.warehouse.rows.widening import HeldColumns
 from kafka2011.warehouse.table.rewriting import columns_beside, held_columns, inexact
 
 if TYPE_CHECKING:
@@ -44,5 +42,5 @@ def _first_columns(schemas: KnownSchemas, own: TopicTable, held: HeldColumns) ->
     """
     fixed = _decoder(own, held, schemas, 0).fixed
     return HeldColumns(
-        pa.schema([field for field in held.schema if field.name in fixed]), fixed=fixed, beside=held.schema
+        tuple(column for column in held.columns if column.name in fixed), fixed=fixed, beside=held.columns
     )

@@ -44,6 +44,7 @@ from zk.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kafka2011.events.columns.held_columns import Widening
     from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.loading.load_settings import LoadSettings
     from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.loading.resolving import Begun
-    from kafka2011.warehouse.rows.widening import Widening
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.quarantine import Quarantine
     from kafka2011.warehouse.table.topic_table import TopicTable

@@ -16,20 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, fingerprint_of
+from kafka2011.events.columns.evolution import evolved
 from kafka2011.events.errors import UndecodableEventError, UnknownSchemaError
 from kafka2011.warehouse.rows.batch_reader import batch_reader
-from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, table_schema
-from kafka2011.warehouse.rows.evolution import evolved
+from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, arrow_of, table_schema
+from kafka2011.warehouse.rows.program import compile_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from kafka2011.events.schemas import KnownSchemas
+    from kafka2011.events.columns.column_types import Column
+    from kafka2011.events.columns.held_columns import HeldColumns
+    from kafka2011.events.schemas import EventSchema, KnownSchemas
     from kafka2011.warehouse.rows.batch_reader import BatchReader
-    from kafka2011.warehouse.rows.columns import Column
-    from kafka2011.warehouse.rows.widening import HeldColumns
+    from kafka2011.warehouse.rows.program import Program
 
 FIRST_US = -62_135_596_800_000_000
 LAST_US = 253_402_300_799_999_999
@@ -123,8 +125,15 @@ class BatchDecoder:
                 schema = self._schemas.schema_of(fingerprint_of(head))
             except (UndecodableEventError, UnknownSchemaError):
                 return None  # and is not kept: there may be as many as there are messages
-            self.readers[head] = batch_reader(schema.fingerprint, partial(self._evolution.program, schema))
+            self.readers[head] = batch_reader(schema.fingerprint, partial(self._program, schema))
         return self.readers[head]
+
+    def _program(self, schema: EventSchema) -> Program | None:
+        """Return what decodes events of a schema all at once; None where they are decoded one by one."""
+        evolution = self._evolution
+        if not evolution.is_read_as_written(schema):
+            return None
+        return compile_program(evolution.resolved(schema)[0], evolution.reader, evolution.columns)
 
     def decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Decode events one by one: the judge of what is good."""
@@ -192,7 +201,7 @@ def columns_from_events(columns: list[Column], events: list[dict[str, Any]]) -> 
 def _array(column: Column, events: list[dict[str, Any]]) -> pa.Array:
     name, change = column.field, column.column_type.convert
     values = [event[name] for event in events] if change is None else [change(event[name]) for event in events]
-    array = pa.array(values, column.column_type.type)
+    array = pa.array(values, arrow_of(column.column_type.type))
     check_times(array)
     return array
 

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from kafka2011.events.schema_walk import RECORDS, named_types
 from kafka2011.events.varint import write_varint
+from kafka2011.warehouse.rows.columns import arrow_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kafka2011.warehouse.rows.columns import Column
+    from kafka2011.events.columns.column_types import Column
 
 
 class Op(IntEnum):
@@ -127,7 +128,7 @@ def compile_program(writer: Any, reader: Any, columns: Sequence[Column]) -> Prog
     try:
         slots = _Slots(reader)
         written = tuple(
-            slots.add(field["type"], column.column_type.type)
+            slots.add(field["type"], arrow_of(column.column_type.type))
             for field, column in zip(reader["fields"], columns, strict=True)
         )
         compiler = _Compiler(reader)

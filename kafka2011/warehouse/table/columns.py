@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from deltalake import Schema
 
+from kafka2011.events.columns.kinds import takes
 from kafka2011.warehouse.errors import OvertakenError, WarehouseError
-from kafka2011.warehouse.rows.widening import takes
+from kafka2011.warehouse.rows.columns import kind_of
 from kafka2011.warehouse.table.data_files import DATE
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ def missing_columns(table: DeltaTable, columns: pa.Schema, where: str) -> list[F
     known = {field.name.lower(): field for field in pa.schema(table.schema())}
     missing = []
     for field, delta in zip(columns, Schema.from_arrow(columns).fields, strict=True):
-        before = known.get(field.name.lower())
+        before, now = known.get(field.name.lower()), kind_of(field.type)
         if before is None:
             missing.append(delta)
         elif before.name != field.name:
             raise WarehouseError(f"{where}: columns {before.name} and {field.name} are one to readers that ignore case")
-        elif not takes(before.type, field.type):
-            if not takes(before.type, field.type, grown=True):
+        elif not takes(kind_of(before.type), now):
+            if not takes(kind_of(before.type), now, grown=True):
                 raise OvertakenError(
                     f"{where}: column {field.name} is {before.type}, and {field.type} in this commit: another commit"
                     f" has changed it meanwhile, and this one was not written. Start again from the newest commit"

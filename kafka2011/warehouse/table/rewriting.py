@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, Schema
 from deltalake.exceptions import CommitFailedError
 
+from kafka2011.events.columns.held_columns import HeldColumns
+from kafka2011.events.columns.kinds import LARGEST_EXACT, takes
 from kafka2011.warehouse.errors import GivenUpError, OvertakenError, WarehouseError
-from kafka2011.warehouse.rows.widening import LARGEST_EXACT, HeldColumns, is_json, takes, widened, widened_schema
+from kafka2011.warehouse.rows.columns import held_in, kind_of
+from kafka2011.warehouse.rows.widening import is_json, widened, widened_schema
 from kafka2011.warehouse.table.data_files import DATE, data_file
 from kafka2011.warehouse.table.dataset import check_whole, live_files
 from kafka2011.warehouse.table.files import bring
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
-    from kafka2011.warehouse.rows.widening import Widening
+    from kafka2011.events.columns.held_columns import Widening
     from kafka2011.warehouse.table.commits import Commit
     from kafka2011.warehouse.table.dataset import LiveFile
     from kafka2011.warehouse.table.topic_table import TopicTable
@@ -62,7 +65,7 @@ def columns_beside(table: TopicTable) -> tuple[TopicTable, HeldColumns] | None:
 
 def _held(delta: DeltaTable, schema_number: int) -> HeldColumns:
     columns = pa.schema([field for field in pa.schema(delta.schema()) if field.name != DATE])
-    return HeldColumns(columns, schema_number, frozenset(field.name for field in columns if is_json(field)))
+    return HeldColumns(held_in(columns), schema_number, frozenset(field.name for field in columns if is_json(field)))
 
 
 def inexact(table: TopicTable, wider: Mapping[str, Widening]) -> frozenset[str]:
@@ -152,7 +155,8 @@ def _left(table: TopicTable, delta: DeltaTable, wider: Mapping[str, Widening]) -
     return {
         name: to
         for name, to in wider.items()
-        if name in held and not (is_json(held[name]) if to.is_json else takes(held[name].type, to.type, grown=True))
+        if name in held
+        and not (is_json(held[name]) if to.is_json else takes(kind_of(held[name].type), to.type, grown=True))
     }
 
 

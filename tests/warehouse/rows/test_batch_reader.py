@@ -14,11 +14,11 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from kafka2011.events.codec import HEADER_BYTES, EventEncoder
+from kafka2011.events.columns.column_types import as_json
 from kafka2011.events.errors import InvalidSchemaError
 from kafka2011.events.schemas import EventSchema, KnownSchemas, event_schema
 from kafka2011.spark.batches import SCHEMA as SOURCE_SCHEMA
 from kafka2011.warehouse.rows import batch_reader
-from kafka2011.warehouse.rows.columns import as_json
 from kafka2011.warehouse.rows.decode import BatchDecoder
 from tests.support.random_schemas import ADDED, HEADER, RECORD, SCALARS, TOPIC, RandomSchema
 

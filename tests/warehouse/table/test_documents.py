@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka2011.events.columns.column_types import table_columns
 from kafka2011.events.types import PAGE_VIEW
-from kafka2011.warehouse.rows.columns import table_columns, table_schema
+from kafka2011.warehouse.rows.columns import table_schema
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, SCHEMA, TOPIC, load
 

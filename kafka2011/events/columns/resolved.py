@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro.read
 
-from kafka2011.events.schema_walk import RECORDS, named_types
-from kafka2011.warehouse.rows.field_types import (
+from kafka2011.events.columns.field_types import (
     MISSING,
     Branch,
     Enum,
@@ -27,12 +26,13 @@ from kafka2011.warehouse.rows.field_types import (
     Record,
     plain,
 )
-from kafka2011.warehouse.rows.widening import LARGEST_EXACT
+from kafka2011.events.columns.kinds import LARGEST_EXACT
+from kafka2011.events.schema_walk import RECORDS, named_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafka2011.warehouse.rows.field_types import Core, FieldType, RecordField
+    from kafka2011.events.columns.field_types import Core, FieldType, RecordField
 
 EXACT = "kafka2011-exact"
 """The mark of a long that becomes a double."""

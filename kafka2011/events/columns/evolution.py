@@ -15,13 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from kafka2011.events.errors import UndecodableEventError
-from kafka2011.events.resolution import for_reading, for_writing
-from kafka2011.events.schema_walk import named_types
-from kafka2011.warehouse.rows.columns import Column, ColumnError, column_name, column_type_of, table_columns
-from kafka2011.warehouse.rows.field_types import (
+from kafka2011.events.columns.column_types import Column, column_name, column_of, table_columns
+from kafka2011.events.columns.field_types import (
     FieldType,
     Items,
     Json,
@@ -33,18 +28,33 @@ from kafka2011.warehouse.rows.field_types import (
     merged,
     merged_field,
 )
-from kafka2011.warehouse.rows.program import compile_program
-from kafka2011.warehouse.rows.resolved import reading_document, reading_type, written_document
-from kafka2011.warehouse.rows.widening import HeldColumns, Widening, becomes_json, takes, widens
+from kafka2011.events.columns.held_columns import HeldColumn, HeldColumns, Widening
+from kafka2011.events.columns.kinds import (
+    BINARY,
+    DOUBLE,
+    NULL,
+    TEXT,
+    Kind,
+    Lists,
+    Maps,
+    Structs,
+    becomes_json,
+    takes,
+    widens,
+)
+from kafka2011.events.columns.resolved import reading_document, reading_type, written_document
+from kafka2011.events.errors import ColumnError, UndecodableEventError
+from kafka2011.events.resolution import for_reading, for_writing
+from kafka2011.events.schema_walk import named_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kafka2011.events.columns.field_types import RecordField
     from kafka2011.events.schemas import EventSchema, KnownSchemas
-    from kafka2011.warehouse.rows.field_types import RecordField
-    from kafka2011.warehouse.rows.program import Program
 
-_TEXTS = {"string": pa.types.is_binary, "bytes": pa.types.is_string}
+_HELD_AS_OTHER = {"string": BINARY, "bytes": TEXT}
+"""The columns of which text and bytes can be values, though the column is of the other type."""
 
 
 class Evolution:
@@ -93,11 +103,9 @@ class Evolution:
             self._readings[fingerprint] = schema.reader, for_reading(self._others, schema.document)
         return self._readings[fingerprint]
 
-    def program(self, schema: EventSchema) -> Program | None:
-        """Return what decodes events of a schema all at once; None where that is left to `resolved`."""
-        if schema.fingerprint in self._own or (self._is_of_one and schema.fingerprint not in self._refused):
-            return compile_program(self.resolved(schema)[0], self.reader, self.columns)
-        return None
+    def is_read_as_written(self, schema: EventSchema) -> bool:
+        """Say whether events of a schema can be decoded all at once, with what `resolved` says of what was written."""
+        return schema.fingerprint in self._own or (self._is_of_one and schema.fingerprint not in self._refused)
 
 
 def evolved(schemas: KnownSchemas, topic: str, held: HeldColumns | None = None) -> Evolution:
@@ -128,7 +136,7 @@ def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held:
 
 def _is_as_held(column: Column, held: HeldColumns | None) -> bool:
     """Say whether a table has, or can get, a column of the very type that a schema says."""
-    if pa.types.is_null(column.column_type.type):
+    if column.column_type.type == NULL:
         return False  # Delta has no column for it
     found = None if held is None else held.find(column.name)
     return found is None or (found.name == column.name and takes(found.type, column.column_type.type, grown=True))
@@ -196,7 +204,7 @@ class _Walk:
         for field in self._own[newest]:
             is_new = field.name not in self._first and not self._holds(field.name)
             beside, known = self._find_beside(field.name), self._fields.get(field.name)
-            is_decided = beside and known and takes(beside.type, self._arrow(known), grown=True)
+            is_decided = beside and known and takes(beside.type, self._kind(known), grown=True)
             if (newest, field.name) in self._unfit and is_new and not is_decided:
                 return {field.name: field.type}
         return {}
@@ -206,17 +214,14 @@ class _Walk:
         newest = self._maps[self._schemas[-1][0]]
         order = [*newest.values(), *(key for key in self._fields if key not in newest.values())]
         kept = (self._fields[key] for key in order if self._fields[key].type.core is not None)
-        fields = tuple(field._replace(type=_lifted(field.type, self._find(field.name))) for field in kept)
+        fields = tuple(field._replace(type=_lifted(field.type, self._held_kind(field.name))) for field in kept)
         name = self._schemas[-1][1].writer["name"].rpartition(".")[2]
         maps = {number: names for number, names in self._maps.items() if not self._reason(number)}
         record = Record(name, fields, maps or {self._schemas[-1][0]: newest})
         document = reading_document(record)
         reader = for_writing(document)
         named = named_types(reader)
-        columns = [
-            Column(field["name"], column_name(field["name"]), column_type_of(field["type"], named))
-            for field in reader["fields"]
-        ]
+        columns = [column_of(field, named) for field in reader["fields"]]
         evolution = Evolution(columns, document, self._widened(columns))
         aliases = {"aliases": sorted({s.writer["name"].rpartition(".")[2] for _, s in self._schemas} - {name})}
         evolution.read_others_as(reading_document(record, with_names=True) | aliases)
@@ -271,10 +276,14 @@ class _Walk:
     def _holds(self, name: str) -> bool:
         return self._find(name) is not None
 
-    def _find(self, name: str) -> pa.Field | None:
+    def _find(self, name: str) -> HeldColumn | None:
         return None if self._held is None else self._held.find(column_name(name))
 
-    def _find_beside(self, name: str) -> pa.Field | None:
+    def _held_kind(self, name: str) -> Kind | None:
+        held = self._find(name)
+        return None if held is None else held.type
+
+    def _find_beside(self, name: str) -> HeldColumn | None:
         return None if self._held is None else self._held.find_beside(column_name(name))
 
     def _begun(self, field: RecordField) -> RecordField:
@@ -283,7 +292,7 @@ class _Walk:
         if field.name in self._first:
             kind = merged(self._first[field.name], kind)
         held = self._find(field.name)
-        if held is not None and isinstance(kind.core, str) and kind.core in _TEXTS and _TEXTS[kind.core](held.type):
+        if held is not None and isinstance(kind.core, str) and _HELD_AS_OTHER.get(kind.core) == held.type:
             kind = replace(kind, core="string" if kind.core == "bytes" else "bytes")
         taken = next((key for key in self._fields if column_name(key).lower() == column_name(field.name).lower()), None)
         if taken is not None and taken != field.name:
@@ -297,7 +306,7 @@ class _Walk:
             return field
         if held.name != column_name(field.name):
             raise UnmergeableError(f"columns {held.name} and {field.name} are one to readers that ignore case")
-        wanted = self._arrow(field)
+        wanted = self._kind(field)
         if isinstance(field.type.core, Json) or not (takes(held.type, wanted, grown=True) or widens(wanted, held.type)):
             raise UnmergeableError(f"{field.source} is no {held.type}, as column {held.name} of the table is")
         return field
@@ -311,15 +320,16 @@ class _Walk:
             return False
         is_fixed = self._held is not None and held.name in self._held.fixed
         if isinstance(field.type.core, Json):
-            return bool(pa.types.is_string(held.type)) or (becomes_json(held.type) and not is_fixed)
-        wanted = self._arrow(field)
+            return held.type == TEXT or (becomes_json(held.type) and not is_fixed)
+        wanted = self._kind(field)
         is_wider = takes(held.type, wanted, grown=True) or widens(wanted, held.type)
         return is_wider or (widens(held.type, wanted) and not is_fixed)
 
-    def _arrow(self, field: RecordField) -> pa.DataType:
-        kept = {"name": "it", "type": reading_type(field.type, "at")}
+    def _kind(self, field: RecordField) -> Kind:
+        """Return the type of the column that a field wants."""
+        kept = {"name": field.name, "type": reading_type(field.type, "at")}
         parsed = for_writing({"type": "record", "name": "Of", "fields": [kept]})
-        return column_type_of(parsed["fields"][0]["type"], named_types(parsed)).type
+        return column_of(parsed["fields"][0], named_types(parsed)).column_type.type
 
     def _widened(self, columns: Sequence[Column]) -> dict[str, Widening]:
         """Return what the table must be rewritten for."""
@@ -331,7 +341,7 @@ class _Walk:
                 continue
             kind = column.column_type.type
             if isinstance(self._fields[column.field].type.core, Json):
-                is_text = pa.types.is_string(held.type)
+                is_text = held.type == TEXT
                 if not is_text or (held.name not in json and column.field not in self._was_json):
                     wider[column.name] = Widening(kind, is_json=True)
             elif not takes(held.type, kind, grown=True):
@@ -343,18 +353,17 @@ class _Walk:
         return next((reason for (unfit, _), reason in self._unfit.items() if unfit == number), "")
 
 
-def _lifted(kind: FieldType, held: pa.Field | None) -> FieldType:
+def _lifted(kind: FieldType, held: Kind | None) -> FieldType:
     """Return a type that is as wide as the table's column, where that has doubles."""
     if held is None:
         return kind
-    core, arrow = kind.core, held.type
-    if pa.types.is_float64(arrow) and isinstance(core, str):
+    core = kind.core
+    if held == DOUBLE and isinstance(core, str):
         return replace(kind, core="double")
-    if isinstance(core, Items) and (pa.types.is_list(arrow) or pa.types.is_map(arrow)):
-        inner = arrow.value_field if pa.types.is_list(arrow) else arrow.item_field
-        return replace(kind, core=core._replace(inner=_lifted(core.inner, inner)))
-    if isinstance(core, Record) and pa.types.is_struct(arrow):
-        known = {field.name: field for field in arrow}
+    if isinstance(core, Items) and isinstance(held, Lists | Maps):
+        return replace(kind, core=core._replace(inner=_lifted(core.inner, held.inner)))
+    if isinstance(core, Record) and isinstance(held, Structs):
+        known = dict(held.fields)
         fields = tuple(field._replace(type=_lifted(field.type, known.get(field.name))) for field in core.fields)
         return replace(kind, core=core._replace(fields=fields))
     return kind
