@@ -55,7 +55,9 @@ def without_ignored(document: Any) -> Any:
     """Return a copy of a schema's JSON without those invalid logical types that fastavro would stumble over."""
     document = deepcopy(document)
     for schema in walk(document):
-        if isinstance(schema, dict) and schema.get("logicalType") == "decimal" and logical_type(schema) is None:
+        if not isinstance(schema, dict) or "logicalType" not in schema or logical_type(schema) is not None:
+            continue
+        if schema["logicalType"] == "decimal" or not isinstance(schema["logicalType"], str):
             del schema["logicalType"]
     return document
 

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from fastavro.read import LOGICAL_READERS
 
-from kafka2011.warehouse.rows.evolution import evolution_of
+from kafka2011.events.columns.evolution import evolution_of
 from tests.support.schema_life import SchemaLife, field, thing
 
 if TYPE_CHECKING:

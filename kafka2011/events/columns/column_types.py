@@ -102,6 +102,9 @@ def table_columns(schema: EventSchema, topic: str) -> list[Column]:
             columns.append(column_of(field, named))
         except ColumnError as error:
             raise ColumnError(f"topic {topic}: {schema.name}: {error}") from None
+        except Exception as error:  # whatever nobody has thought of costs the events of this schema, and no others
+            why = f"no type of columns is known for it ({type(error).__name__}: {error})"
+            raise ColumnError(f"topic {topic}: {schema.name}: field {name}: {why}") from error
     return columns
 
 
@@ -133,7 +136,7 @@ def column_type_of(schema: Any, named: dict[str, Any], path: str) -> ColumnType:
     if kind == "array":
         return _array(column_type_of(schema["items"], named, f"{path}[]"))
     if kind == "map":
-        return _map(column_type_of(schema["values"], named, f"{path}[]"))
+        return _map(column_type_of(schema["values"], named, f"{path}{{}}"))
     return ColumnType(_PLAIN[kind])
 
 

@@ -46,6 +46,7 @@ from kafka2011.events.columns.resolved import reading_document, reading_type, wr
 from kafka2011.events.errors import ColumnError, UndecodableEventError
 from kafka2011.events.resolution import for_reading, for_writing
 from kafka2011.events.schema_walk import named_types
+from kafka2011.events.schemas import event_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +77,7 @@ class Evolution:
         self._readings: dict[str, tuple[Any, Any]] = {}
         self._refused: dict[str, str] = {}
         self._others: Any = None
+        self._why_no_others = ""
 
     def add(self, fingerprint: str, written: Any) -> None:
         """Say how the events of a fingerprint are read; several may have one."""
@@ -91,17 +93,34 @@ class Evolution:
         """Say how events of schemas are read that are none of the topic's own."""
         self._others = document
 
+    def refuse_others(self, reason: str) -> None:
+        """Say why no events of schemas can be rows that are none of the topic's own."""
+        self._why_no_others = reason
+
+    def why_refused(self, schema: EventSchema) -> str | None:
+        """Return why no event of one of the topic's schemas can be a row; None if events can."""
+        return self._refused.get(schema.fingerprint)
+
     def resolved(self, schema: EventSchema) -> tuple[Any, Any]:
         """Return how events of a schema are read. Raises UndecodableEventError where none of them can be a row."""
         fingerprint = schema.fingerprint
         if fingerprint in self._refused:
             raise UndecodableEventError(self._refused[fingerprint], fingerprint)
+        if self._why_no_others:
+            raise UndecodableEventError(self._why_no_others, fingerprint)
         if fingerprint not in self._readings and fingerprint in self._own:
             wanted = None if self._is_of_one else self._wanted
             self._readings[fingerprint] = for_reading(self._own[fingerprint]), wanted
         elif fingerprint not in self._readings:
-            self._readings[fingerprint] = schema.reader, for_reading(self._others, schema.document)
+            self._readings[fingerprint] = schema.reader, self._wanted_of(schema)
         return self._readings[fingerprint]
+
+    def _wanted_of(self, schema: EventSchema) -> Any:
+        try:
+            return for_reading(self._others, schema.document)
+        except Exception as error:
+            why = f"schema {schema.name} of another topic cannot be read with the columns of this one: {error}"
+            raise UndecodableEventError(why, schema.fingerprint) from error
 
     def is_read_as_written(self, schema: EventSchema) -> bool:
         """Say whether events of a schema can be decoded all at once, with what `resolved` says of what was written."""
@@ -111,21 +130,59 @@ class Evolution:
 def evolved(schemas: KnownSchemas, topic: str, held: HeldColumns | None = None) -> Evolution:
     """Return what a topic's schemas come to in its table, whose columns are `held` so far.
 
-    Raises UnknownSchemaError, and ColumnError for the newest schema.
+    A schema that cannot become columns costs only its own events. Raises UnknownSchemaError.
     """
     return evolution_of(tuple(schemas.stored(topic)), topic, held)
 
 
 @lru_cache(64)
 def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held: HeldColumns | None) -> Evolution:
-    """Return what these schemas, with their numbers, come to; see `evolved`. Kept, as each load asks again."""
-    columns = table_columns(schemas[-1][1], topic)
-    if len(schemas) == 1 and all(_is_as_held(column, held) for column in columns):
-        return _unchanged(schemas[0][1], columns)
+    """Return what these schemas, with their numbers, come to; see `evolved`. Kept, as each load needs it again."""
+    unfit: dict[int, str] = {}
+    for number, schema in schemas:
+        try:
+            table_columns(schema, topic)
+        except ColumnError as error:
+            unfit[number] = f"schema {number} cannot become columns: {error}"
+    fit = [(number, schema) for number, schema in schemas if number not in unfit]
+    try:
+        evolution = _evolution_of_fit(fit, topic, held)
+    except Exception:  # noqa: BLE001 (one of them is to blame, and is found)
+        evolution = _evolution_of_fit(_fit_together(fit, topic, held, unfit), topic, held)
+    for number, schema in schemas:
+        if number in unfit:
+            evolution.refuse(schema.fingerprint, unfit[number])
+    return evolution
+
+
+def _fit_together(
+    schemas: Sequence[tuple[int, EventSchema]], topic: str, held: HeldColumns | None, unfit: dict[int, str]
+) -> list[tuple[int, EventSchema]]:
+    """Return the schemas that become columns together; add the others to `unfit`, with the reason."""
+    fit: list[tuple[int, EventSchema]] = []
+    for number, schema in schemas:
+        try:
+            _evolution_of_fit([*fit, (number, schema)], topic, held)
+        except Exception as error:  # noqa: BLE001 (it costs the events of this schema, and no others)
+            why = f"{type(error).__name__}: {error}"
+            unfit[number] = f"schema {number} of topic {topic} cannot become columns beside those before it: {why}"
+        else:
+            fit.append((number, schema))
+    return fit
+
+
+def _evolution_of_fit(schemas: Sequence[tuple[int, EventSchema]], topic: str, held: HeldColumns | None) -> Evolution:
+    """Return what schemas come to that can become columns, each alone."""
+    if not schemas:
+        return _without_fields(topic)
+    if len(schemas) == 1:
+        columns = table_columns(schemas[0][1], topic)
+        if all(_is_as_held(column, held) for column in columns):
+            return _unchanged(schemas[0][1], columns)
     first: dict[str, FieldType] = {}
     pinned: frozenset[str] = frozenset()
     while True:
-        walk = _Walk(schemas, topic, held, first, pinned)
+        walk = _Walk(schemas, held, first, pinned)
         if unheld := walk.unheld() - pinned:
             pinned |= unheld
         elif clash := walk.clash_of_newest():
@@ -150,6 +207,14 @@ def _unchanged(schema: EventSchema, columns: list[Column]) -> Evolution:
     return evolution
 
 
+def _without_fields(topic: str) -> Evolution:
+    """Return what a topic comes to of which no schema can become columns: those of the header, and no rows."""
+    header = event_schema("Header")
+    evolution = Evolution(table_columns(header, topic), header.document, {})
+    evolution.refuse_others(f"no schema of topic {topic} can become columns")
+    return evolution
+
+
 class _Walk:
     """Goes through the schemas of a topic.
 
@@ -160,13 +225,11 @@ class _Walk:
     def __init__(
         self,
         schemas: Sequence[tuple[int, EventSchema]],
-        topic: str,
         held: HeldColumns | None,
         first: Mapping[str, FieldType],
         pinned: frozenset[str],
     ) -> None:
         self._schemas = schemas
-        self._topic = topic
         self._held = held
         self._first = first
         self._pinned = pinned
@@ -179,12 +242,7 @@ class _Walk:
         for number, schema in schemas:
             self._maps[number] = {}
             self._own[number] = fields_of(schema.writer, number)
-            try:
-                table_columns(schema, topic)
-            except ColumnError as error:
-                self._unfit[number, ""] = str(error)
-            else:
-                self._place(number)
+            self._place(number)
             if held is not None and number <= held.schema_number:
                 self._was_json = {name for name, field in self._fields.items() if isinstance(field.type.core, Json)}
         for number, name in list(self._unfit):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.events.columns.column_types import names_that_differ_in_case
 from kafka2011.events.schema_walk import RECORDS, named_types, walk
 from kafka2011.events.schemas import reads
 
@@ -294,6 +295,8 @@ def _merged_record(held: Record, new: Record) -> Record:
                 key = field.name
                 fields[key] = field
         names[field.name] = key
+    if twins := names_that_differ_in_case(fields):
+        raise UnmergeableError(f"{twins[1]}: it and {twins[0]} are one to readers that ignore case")
     translated = {number: {name: names[here] for name, here in own_map.items()} for number, own_map in new.maps.items()}
     return Record(new.name, tuple(fields.values()), {**held.maps, **translated})
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro.read
 
+from kafka2011.events.columns.column_types import JSON_MARK
 from kafka2011.events.columns.field_types import (
     MISSING,
     Branch,
@@ -74,6 +75,8 @@ def reading_type(kind: FieldType, path: str, *, with_names: bool = False) -> Any
     if isinstance(core, Json):
         defined: set[str] = set()
         members = [branch.document(path, defined) for branch in core.branches]
+        if len(members) == 1 and isinstance(members[0], dict):  # of one, as of several, the column is text
+            members = [members[0] | {JSON_MARK: True}]
         return ["null", *members] if kind.is_nullable else members[0] if len(members) == 1 else members
     read = _core(core, path, with_names=with_names)
     return ["null", read] if kind.is_nullable and read != "null" else read
