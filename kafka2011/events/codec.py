@@ -20,6 +20,7 @@ from kafka2011.events.errors import InvalidSchemaError, UndecodableEventError, U
 from kafka2011.events.flat_encoder import flat_encoder
 from kafka2011.events.resolution import shared_defaults
 from kafka2011.events.schema_walk import walk
+from kafka2011.events.union_branches import branch_chooser
 from kafka2011.events.varint import read_varint
 from zk.errors import MalformedNode
 
@@ -74,6 +75,8 @@ class _Writing(NamedTuple):
     schema: Any
     depth: DepthCheck | None
     flat: Callable[[Mapping[str, Any]], bytes | None] | None
+    named: Callable[[Mapping[str, Any]], Any] | None
+    """Names the branch of each dict in an event whose union leaves a choice, if the schema has such unions."""
 
 
 class EventEncoder:
@@ -94,7 +97,7 @@ class EventEncoder:
         Raises UnencodableEventError when a field without a default is missing, a field is not in the schema, a value
         does not fit, or the event nests too deep; UnknownSchemaError when the topic has no schema.
         """
-        head, schema, depth, flat = self._ways.get(topic) or self._way(topic)
+        head, schema, depth, flat, named = self._ways.get(topic) or self._way(topic)
         if flat is not None and (payload := flat(event)) is not None:
             return payload
         body = io.BytesIO()
@@ -102,6 +105,8 @@ class EventEncoder:
         try:
             if depth is not None:
                 depth.check_event(event)
+            if named is not None:
+                event = named(event)
             schemaless_writer(body, schema, event, strict_allow_default=True)
             if depth is not None:  # with its defaults
                 depth.check_bytes(body.getvalue(), HEADER_BYTES)
@@ -116,7 +121,8 @@ class EventEncoder:
     def _way(self, topic: str) -> _Writing:
         schema = self._own.get(topic) or self._schemas.newest(topic)
         head = MARK + bytes.fromhex(schema.fingerprint)
-        writing = _Writing(head, schema.writer, depth_check(schema.writer), flat_encoder(head, schema.writer))
+        parsed = schema.writer
+        writing = _Writing(head, parsed, depth_check(parsed), flat_encoder(head, parsed), branch_chooser(parsed))
         self._ways[topic] = writing
         return writing
 
