@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _VERBS = re.compile(
-    r"(?:Add|Allow|Announce|Choose|Close|Collect|Commit|Compress|Connect|Consume|Continue|Copie|Copy|Count|Create|Decode"
+    r"(?:Add|Allow|Announce|Check|Choose|Close|Collect|Commit|Compress|Connect|Consume|Continue|Copie|Copy|Count|Create|Decode"
     r"|Delete|Deliver|Describe|Encode|End|Fetch|Fetche|Forget|Give|Hold|I|Join|Leave|Load|Mean|Move|Name|Note|Open|Prepare"
     r"|Provide|Publishe|Publish|Queue|Read|Receive|Register|Remove|Report|Request|Return|Run|Save|Say|Send|Set|Show|Sign"
     r"|Speak|Stand|Start|State|Stop|Tell|Turn|Wait|Write|Yield|Wrap)s? "

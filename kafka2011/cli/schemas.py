@@ -108,19 +108,17 @@ def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: 
 @zookeeper_option
 def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
     """Check whether a schema could be registered, without registering it; exit status 1 if it could not."""
-    from kafka2011.events.compatibility import check_compatible
     from kafka2011.events.schema_registry import SchemaRegistry
 
     validate_topic(topic)
     schema = _read(file)
     with open_session(zk_connect) as client:
         registry = SchemaRegistry(client)
-        known, level = registry.schemas(topic), registry.compatibility(topic)
-    for number, registered in known:
-        if registered == schema:
-            click.echo(f"{schema.name} {schema.fingerprint} is schema {number} of {topic} already")
-            return
-    check_compatible(schema, known, topic, level)
+        registered = registry.check(topic, schema)
+        known = registry.schemas(topic)
+    if registered is not None:
+        click.echo(f"{schema.name} {schema.fingerprint} is schema {registered.number} of {topic} already")
+        return
     click.echo(f"{schema.name} {schema.fingerprint} goes with {counted(len(known), 'schema')} of {topic}")
 
 

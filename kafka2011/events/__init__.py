@@ -12,6 +12,7 @@ from kafka2011.lazy_names import lazily
 if TYPE_CHECKING:
     from kafka2011.events.codec import Event, EventDecoder, EventEncoder, Stamp, read_stamp
     from kafka2011.events.errors import (
+        ColumnError,
         IncompatibleSchemaError,
         InvalidSchemaError,
         SchemaError,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kafka2011.events.schemas import EventSchema, KnownSchemas, event_schema
 
 __all__ = [
+    "ColumnError",
     "Event",
     "EventDecoder",
     "EventEncoder",
@@ -57,6 +59,7 @@ __getattr__ = lazily(
             "read_stamp",
         ),
         "kafka2011.events.errors": (
+            "ColumnError",
             "IncompatibleSchemaError",
             "InvalidSchemaError",
             "SchemaError",

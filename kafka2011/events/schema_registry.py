@@ -1,8 +1,8 @@
 """The schema registry in ZooKeeper: schemas by fingerprint, and each topic's schemas, numbered from 1.
 
 A schema is registered before the first event is written with it. To register, a process reads the topic's list, checks
-the new schema against all of it, and creates the next number. If two do so at once, only one can create the znode, and
-the other starts again with the longer list.
+the new schema against all of it, tries what the pipeline will do with it, and creates the next number. If two do so at
+once, only one can create the znode, and the other starts again with the longer list.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka2011.events.columns.trial import check_usable
 from kafka2011.events.compatibility import DEFAULT, Compatibility, check_compatible
 from kafka2011.events.errors import IncompatibleSchemaError, InvalidSchemaError, SchemaError, UnknownSchemaError
 from kafka2011.events.schemas import EventSchema, KnownSchemas
@@ -21,6 +22,8 @@ from zk.paths import schema_compatibility
 from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafka2011.errors import KafkaError
     from zk.client import ZkClient
     from zk.clock import Clock
@@ -59,19 +62,17 @@ class SchemaRegistry:
     def register(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema:
         """Add a schema to a topic's list, and return it with its number; one already there is left as it is.
 
-        Raises IncompatibleSchemaError unless it goes with the others as the topic's `compatibility` asks, or `force` is
-        set; InvalidSchemaError; InvalidTopicError.
+        `force` registers it even if it is incompatible with the others. Raises what `check` raises, and
+        IncompatibleSchemaError also if its fingerprint stands for another schema.
         """
         validate_topic(topic)
         schema = EventSchema.of(schema)
-        self._keep(schema)
         while True:
             known = self.schemas(topic)
-            for numbered in known:
-                if numbered.schema == schema:
-                    return numbered
-            if not force:
-                check_compatible(schema, known, topic, self.compatibility(topic))
+            registered = self._check(topic, schema, known, force=force)
+            self._keep(schema)
+            if registered is not None:
+                return registered
             number = known[-1].number + 1 if known else 1
             try:
                 self._nodes.add(topic, number, schema.text)
@@ -81,6 +82,26 @@ class SchemaRegistry:
             with self._lock:
                 self._newest.pop(topic, None)
             return NumberedSchema(number, schema)
+
+    def check(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema | None:
+        """Check that a schema can be registered. Return it with its number if it is registered already, else None.
+
+        Raises IncompatibleSchemaError unless it goes with the others as the topic's `compatibility` asks, or `force` is
+        set; ColumnError if loads could not make its fields columns; InvalidSchemaError, InvalidTopicError.
+        """
+        validate_topic(topic)
+        return self._check(topic, EventSchema.of(schema), self.schemas(topic), force=force)
+
+    def _check(
+        self, topic: str, schema: EventSchema, known: Sequence[NumberedSchema], *, force: bool
+    ) -> NumberedSchema | None:
+        for numbered in known:
+            if numbered.schema == schema:
+                return numbered
+        level = Compatibility.NONE if force else self.compatibility(topic)
+        check_compatible(schema, known, topic, level)
+        check_usable(schema, known, topic, may_exclude=level is Compatibility.NONE)
+        return None
 
     def compatibility(self, topic: str) -> Compatibility:
         """Return the compatibility level that a topic's next schema needs. Raises MalformedNode: unknown level."""

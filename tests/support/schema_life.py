@@ -25,6 +25,7 @@ from kafka2011.warehouse.table.rewriting import widen
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.zk_in_memory import ZkClientInMemory
 from zk.cluster import TopicPartition
+from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +66,12 @@ class SchemaLife:
         """Register a schema, whatever it changes."""
         return self.registry.register(TOPIC, schema, force=True).schema
 
+    def register_unchecked(self, schema: EventSchema) -> None:
+        """Register a schema as earlier releases did, which did not try what loads make of it."""
+        nodes = SchemaNodes(self.client)
+        nodes.keep(schema.fingerprint, schema.text)
+        nodes.add(TOPIC, len(nodes.numbered(TOPIC)) + 1, schema.text)
+
     def send(self, schema: EventSchema, *events: dict[str, Any]) -> None:
         """Append events of a schema."""
         encoder = EventEncoder(KnownSchemas({TOPIC: schema}))
@@ -82,7 +89,7 @@ class SchemaLife:
         newest = self.table.newest()
         number, start = (newest.number + 1, newest.offsets[PARTITION]) if newest else (1, 0)
         decoder = decoder_for(self.table, newest, self.registry.snapshot(TOPIC), number)
-        batch = _batch(self.log[start:], start)
+        batch = batch_of(self.log[start:], start)
         rows, refused = decoder.decode(batch)
         assert rows.schema == decoder.schema
         staging = self.table.begin()
@@ -144,7 +151,8 @@ class SchemaLife:
         return {f.name: str(f.type) for f in fields if f.name not in OWN and not f.name.startswith("kafka2011_")}
 
 
-def _batch(payloads: list[bytes], first: int) -> pa.RecordBatch:
+def batch_of(payloads: list[bytes], first: int = 0) -> pa.RecordBatch:
+    """Return messages as Spark's source gives them, of which each takes one byte."""
     count = len(payloads)
     offsets = range(first, first + count)
     columns: list[Any] = [payloads, [TOPIC] * count, [0] * count, [0] * count, offsets]

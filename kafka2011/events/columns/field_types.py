@@ -296,7 +296,7 @@ def _merged_record(held: Record, new: Record) -> Record:
                 fields[key] = field
         names[field.name] = key
     if twins := names_that_differ_in_case(fields):
-        raise UnmergeableError(f"{twins[1]}: it and {twins[0]} are one to readers that ignore case")
+        raise UnmergeableError(f"its fields {twins[0]} and {twins[1]} are one to readers that ignore case")
     translated = {number: {name: names[here] for name, here in own_map.items()} for number, own_map in new.maps.items()}
     return Record(new.name, tuple(fields.values()), {**held.maps, **translated})
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
+import struct
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, fingerprint_of
 from kafka2011.events.columns.evolution import evolved
+from kafka2011.events.columns.values import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from kafka2011.events.errors import UndecodableEventError, UnknownSchemaError
 from kafka2011.warehouse.rows.batch_reader import batch_reader
 from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, arrow_of, table_schema
@@ -33,18 +36,13 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.rows.batch_reader import BatchReader
     from kafka2011.warehouse.rows.program import Program
 
-FIRST_US = -62_135_596_800_000_000
-LAST_US = 253_402_300_799_999_999
-"""The first and last microsecond that readers have a date for: of the years 1 and 9999."""
-
-_DAY_US = 86_400_000_000
-_FIRST_DAY, _LAST_DAY = FIRST_US // _DAY_US, LAST_US // _DAY_US
-
 _WORTH_A_GROUP = 20
 """So many events of another schema than the first one's in a batch are decoded at once too."""
 
 _MISFITS = (pa.ArrowException, OverflowError, RecursionError, TypeError, ValueError)
 """What a value raises that its column cannot hold."""
+
+logger = logging.getLogger(__name__)
 
 CORRUPT = "the bytes in the log are no message"
 PLACE = ("brokerId", "partition", "offset", "nextOffset", "indexInSet")
@@ -133,7 +131,11 @@ class BatchDecoder:
         evolution = self._evolution
         if not evolution.is_read_as_written(schema):
             return None
-        return compile_program(evolution.resolved(schema)[0], evolution.reader, evolution.columns)
+        try:
+            return compile_program(evolution.resolved(schema)[0], evolution.reader, evolution.columns)
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error) as error:
+            logger.debug("topic %s: events of %s are decoded one by one: %s", self._topic, schema, error)
+            return None
 
     def decode_each(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
         """Decode events one by one: the judge of what is good."""
@@ -211,7 +213,7 @@ def check_times(array: pa.Array) -> None:
     if pa.types.is_temporal(array.type) and len(array) > array.null_count:
         is_date = pa.types.is_date32(array.type)
         bounds = pc.min_max(array.view(pa.int32() if is_date else pa.int64()))
-        first, last = (_FIRST_DAY, _LAST_DAY) if is_date else (FIRST_US, LAST_US)
+        first, last = (FIRST_DAY, LAST_DAY) if is_date else (FIRST_US, LAST_US)
         if bounds["min"].as_py() < first or bounds["max"].as_py() > last:
             raise ValueError("a time outside of the years 1 to 9999")
     elif pa.types.is_struct(array.type):
