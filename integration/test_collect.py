@@ -203,6 +203,30 @@ def test_an_access_log_becomes_page_views(cluster: LocalCluster, tmp_path: Path)
     assert len({event["id"] for event in events}) == 2
 
 
+def test_a_log_in_nginx_s_own_format_is_read_and_another_one_is_told(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Lines that cannot be parsed are sent, counted and warned of, and fail a run that ends with its files."""
+    log = tmp_path / "access.log"
+    line = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /jobs HTTP/1.1" 503 42 "-" "a browser" "-"'
+    log.write_text(f"{line}\n" * 30)
+    collect = Collect(cluster, tmp_path, str(log), "--topic", "nginx", "--as", "access-log")
+    collect.start()
+    assert collect.wait() == 0, collect.output()
+    with log.open("a") as file:
+        file.write("another format\n" * 30)
+    collect.start()
+    assert collect.wait() == 1
+    assert "30 of 30 lines could not be parsed (more than --max-unparsed 0.1)" in collect.output()
+    assert "\n".join(collect.output().splitlines()).count("could not be parsed as an access log") == 2
+    collect.start()
+    assert collect.wait() == 0, "positions are saved all the same"
+    messages = Messages(cluster, "nginx")
+    eventually(lambda: messages.look() and len(messages.payloads) == 60)
+    with connect(cluster.zk_connect) as client:
+        decoder = EventDecoder(SchemaRegistry(client))
+        events = [decoder.decode_payload(payload).fields for payload in messages.payloads]
+    assert [(event["url"], event["status"], event["rest"]) for event in events[:30]] == [("/jobs", 503, '"-"')] * 30
+
+
 def test_what_came_by_a_pipe_waits_for_the_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
     """Lines from standard input are on disk while all brokers are away, survive kill -9, and are sent first."""
     collect = Collect(

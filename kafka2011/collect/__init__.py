@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from kafka2011.collect.access_log import page_view
     from kafka2011.collect.counts import CollectCounts
     from kafka2011.collect.log_handler import KafkaLogHandler
-    from kafka2011.collect.run import DEFAULTS, CollectOptions, collect
+    from kafka2011.collect.options import CollectOptions
+    from kafka2011.collect.run import DEFAULTS, collect
 
 __all__ = [
     "DEFAULTS",
@@ -30,8 +31,8 @@ __getattr__ = lazily(
         "kafka2011.collect.access_log": ("page_view",),
         "kafka2011.collect.counts": ("CollectCounts",),
         "kafka2011.collect.log_handler": ("KafkaLogHandler",),
+        "kafka2011.collect.options": ("CollectOptions",),
         "kafka2011.collect.run": (
-            "CollectOptions",
             "DEFAULTS",
             "collect",
         ),

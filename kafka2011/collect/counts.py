@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from kafka2011.counters import Counters
 
+JUDGED_LINES = 20
+"""From how many lines on it is judged how many of them could not be parsed."""
+
 
 @dataclass(slots=True)
 class DeliveryCounts(Counters):
@@ -22,12 +25,14 @@ class CollectCounts(DeliveryCounts):
     """Counts what a collector has collected, lost and refused.
 
     `bytes_lost` is what is known to be lost through a truncation or a deleted file. `bytes_maybe_repeated` is what was
-    sent before the last run ended and is not known to be confirmed.
+    sent before the last run ended and is not known to be confirmed. `lines_unparsed` were published with a
+    `parse_error`, because they are not as the format of the access log says.
     """
 
     lines_too_long: int = 0
     lines_without_end: int = 0
     nul_bytes_skipped: int = 0
+    lines_unparsed: int = 0
     lines_dropped: int = 0
     rotations: int = 0
     truncations: int = 0
@@ -42,3 +47,7 @@ class CollectCounts(DeliveryCounts):
     def all_is_well(self) -> bool:
         """Return whether nothing was lost, refused or unreadable."""
         return not (self.lines_refused or self.lines_dropped or self.losses or self.files_refused or self.failed_reads)
+
+    def too_many_unparsed(self, most: float) -> bool:
+        """Return whether more than the share `most` of the lines could not be parsed; a few lines show nothing."""
+        return self.lines_sent >= JUDGED_LINES and self.lines_unparsed > most * self.lines_sent

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafka2011.audit.publishing import open_counter
 from kafka2011.collect.access_log import page_view
+from kafka2011.collect.log_format import check_format
 from kafka2011.collect.placed import id_of
+from kafka2011.collect.unparsed import UnparsedLines
 from kafka2011.errors import KafkaError
 from kafka2011.events.codec import EventEncoder
 from kafka2011.events.publisher import EventPublisher
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from kafka2011.audit.counter import AuditCounter
+    from kafka2011.collect.counts import CollectCounts
+    from kafka2011.collect.options import CollectOptions
     from kafka2011.collect.positions import Positions
     from kafka2011.config import ProducerConfig
     from kafka2011.producer.batch import Receipt
@@ -39,8 +43,13 @@ class PageViews:
     reported, and answers for those before it. Raises ZkError, and what `SchemaRegistry.register` raises.
     """
 
-    def __init__(self, config: ProducerConfig, zk_connect: str, topic: str, positions: Positions, tier: str) -> None:
+    def __init__(
+        self, config: ProducerConfig, options: CollectOptions, positions: Positions, counts: CollectCounts
+    ) -> None:
+        zk_connect, topic, tier = options.zk_connect, options.topic, options.audit
         self._topic = topic
+        self._log_format = check_format(options.log_format)
+        self._unparsed = UnparsedLines(counts)
         self._collector = positions.id
         self._publisher: EventPublisher | None = None
         self._counter: AuditCounter | None = None
@@ -71,7 +80,9 @@ class PageViews:
             self._counter.report()
 
     def _event_of(self, line: bytes) -> dict[str, Any]:
-        return {**page_view(line), "id": id_of(line, self._collector)}
+        event = page_view(line, self._log_format)
+        self._unparsed.note(line, event)
+        return {**event, "id": id_of(line, self._collector)}
 
     def __enter__(self) -> Self:
         return self

@@ -14,6 +14,8 @@ class PlacedLine(bytes):
     """A line with the file, or spool, that it is in, and the offset there."""
 
     place: str
+    was_counted: bool = False
+    """Whether its event was made before: a line that is sent again counts once."""
 
 
 def placed(lines: Iterable[bytes], starts: Iterable[int], origin: str) -> list[bytes]:

@@ -6,25 +6,24 @@ import logging
 import sys
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka2011.collect.collector import Collector
 from kafka2011.collect.delivery import Delivery
-from kafka2011.collect.line_inputs import LineInputs, SocketAddress, close_listener, open_listener
+from kafka2011.collect.line_inputs import LineInputs, close_listener, open_listener
 from kafka2011.collect.lines import LineCutter, Nul
 from kafka2011.collect.positions import Positions
-from kafka2011.collect.spool import SPOOL_BYTES, Spool, SpoolSettings
+from kafka2011.collect.spool import Spool, SpoolSettings
 from kafka2011.collect.watched_files import WatchedFiles
 from kafka2011.producer.producer import Producer
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from kafka2011.collect.counts import CollectCounts
+    from kafka2011.collect.options import CollectOptions
     from kafka2011.collect.page_views import PageViews
     from kafka2011.config import ProducerConfig
 
@@ -39,36 +38,6 @@ DEFAULTS: dict[str, object] = {
 """Default settings of the producer, which must be asynchronous and confirm."""
 
 _SPOOL_NAME = "spool"
-
-
-@dataclass(frozen=True, slots=True)
-class CollectOptions:
-    """Describes what to collect: paths and patterns, "-" for standard input, and where to listen.
-
-    `state` is the directory with positions and spool. Lines over `max_line_bytes` are cut, or left out; `nul` says how
-    NUL bytes in files are treated. The spool holds `spool_bytes`; beyond that it `drops_when_full`, or nothing more is
-    read. With `as_page_views` each line is one of an access log and becomes a PageView, which counts as tier `audit` of
-    the audit if that is named; that needs `zk_connect`, where the schema is registered, and the extra `pipeline`.
-    """
-
-    paths: tuple[str, ...]
-    topic: str
-    state: Path
-    max_line_bytes: int
-    listen: SocketAddress | None = None
-    follow: bool = False
-    refuse_too_long: bool = False
-    as_page_views: bool = False
-    spool_bytes: int = SPOOL_BYTES
-    drops_when_full: bool = False
-    audit: str = ""
-    zk_connect: str = ""
-    nul: Nul = Nul.SKIP
-
-    @property
-    def runs_on(self) -> bool:
-        """Return whether the collector ends only when it is stopped."""
-        return self.follow or self.listen is not None
 
 
 def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Event, counts: CollectCounts) -> None:
@@ -88,7 +57,7 @@ def collect(options: CollectOptions, config: ProducerConfig, stop: threading.Eve
         positions = Positions(options.state, options.topic)
         opened.callback(positions.close)
         inputs = _line_inputs(options, positions, counts, new_cutter, wake, opened)
-        views = _page_views(options, config, positions, opened) if options.as_page_views else None
+        views = _page_views(options, config, positions, counts, opened) if options.as_page_views else None
         producer = opened.enter_context(Producer(config))
         publish = views.through(producer) if views is not None else lambda lines: producer.send(options.topic, lines)
         delivery = Delivery(publish, producer.flush, counts, SYSTEM_CLOCK, tries_again=options.runs_on)
@@ -144,8 +113,10 @@ def _line_inputs(
     return LineInputs(spool, counts, new_cutter, stdin=stdin, listener=listener)
 
 
-def _page_views(options: CollectOptions, config: ProducerConfig, positions: Positions, opened: ExitStack) -> PageViews:
+def _page_views(
+    options: CollectOptions, config: ProducerConfig, positions: Positions, counts: CollectCounts, opened: ExitStack
+) -> PageViews:
     # Imported here, so that plain lines need neither Avro nor, with broker.list, kazoo.
     from kafka2011.collect.page_views import PageViews  # noqa: PLC0415
 
-    return opened.enter_context(PageViews(config, options.zk_connect, options.topic, positions, options.audit))
+    return opened.enter_context(PageViews(config, options, positions, counts))

@@ -31,6 +31,11 @@ PAGE_VIEW = event_schema(
     _optional("protocol", "string"),
     _optional("line", "string", "of the access log that it was read from"),
     _optional("parse_error", "string", "why the fields above are missing"),
+    _optional("virtual_host", "string", "as the line names it, with or without a port"),
+    _optional("forwarded_for", "string", "the addresses that proxies say they act for"),
+    _optional("duration_us", "long", "how long the server took"),
+    _optional("rest", "string", "what the line has besides the fields of its format"),
+    _optional("other_fields", "string", "values of the format that have no field here: a JSON object"),
     doc="A page was requested.",
 )
 

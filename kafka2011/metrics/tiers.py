@@ -41,6 +41,7 @@ _OF_COLLECTORS = {
     "lines_too_long": counter("collect_lines_too_long", "Lines over the longest that is allowed."),
     "lines_without_end": counter("collect_lines_without_end", "Last lines of files that had no end."),
     "nul_bytes_skipped": counter("collect_nul_skipped_bytes", "NUL bytes that were left out."),
+    "lines_unparsed": counter("collect_lines_unparsed", "Lines of access logs that could not be parsed."),
     "lines_dropped": counter("collect_lines_dropped", "Lines dropped because the spool was full."),
     "rotations": counter("collect_rotations", "Files that were rotated."),
     "truncations": counter("collect_truncations", "Files that became shorter."),
