@@ -15,7 +15,7 @@ from typing import Any
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import check_schema
 from kafka2011.events.logical_types import NUMBERS_AND_TEXTS, logical_type
-from kafka2011.events.schema_walk import RECORDS, named_types, records, walk
+from kafka2011.events.schema_walk import RECORDS, named_types, qualify_aliases, records, walk
 
 try:
     from fastavro.read import LOGICAL_READERS
@@ -43,6 +43,7 @@ def for_reading(document: Any, writer: Any = None) -> Any:
     Each default is the value that decoding would return for an event with that value.
     """
     document = without_ignored(document)
+    qualify_aliases(document)
     for schema in walk(document):
         if isinstance(schema, dict) and schema.get("logicalType") in NUMBERS_AND_TEXTS:
             del schema["logicalType"]

@@ -46,6 +46,31 @@ def places(schema: Any) -> Iterator[tuple[str, Any]]:
             waiting += reversed([*zip(names, _within(part), strict=True)])
 
 
+def qualify_aliases(schema: Any) -> None:
+    """Give the aliases of the types in a schema's JSON their full names: short ones are in the namespace of the type.
+
+    Java's library compares such names, the two for Python compare aliases as they are written.
+    """
+    waiting = [(schema, "")]
+    while waiting:
+        part, namespace = waiting.pop()
+        if isinstance(part, dict) and part["type"] in _NAMED:
+            namespace = full_name(part, namespace).rpartition(".")[0]
+            if "aliases" in part:
+                part["aliases"] = [full_name({"name": alias}, namespace) for alias in part["aliases"]]
+        if isinstance(part, dict | list):
+            waiting += ((inner, namespace) for inner in _within(part))
+
+
+def full_name(part: Mapping[str, Any], namespace: str) -> str:
+    """Return the full name of a named type within a namespace, which is empty outside of any."""
+    name: str = part["name"]
+    if "." in name:
+        return name
+    namespace = part.get("namespace", namespace)
+    return f"{namespace}.{name}" if namespace else name
+
+
 def field_place(place: str, name: str) -> str:
     """Return the place of a field of the record at a place."""
     return f"{place}.{name}" if place else name

@@ -32,7 +32,7 @@ from kafka2011.events.resolution import (
     repeated_alias,
     without_ignored,
 )
-from kafka2011.events.schema_walk import walk
+from kafka2011.events.schema_walk import RECORDS, qualify_aliases, walk
 
 try:
     import avro.compatibility
@@ -226,15 +226,18 @@ def _unit(part: Any) -> str:
 
 
 def _for_comparison(document: Any) -> Any:
-    """Return a schema as Avro's library parses it, to compare it with others: logical types play no part in that.
+    """Return a schema as Avro's library parses it, to compare it with others.
 
-    Left in, those that the library does not know would print warnings.
+    Logical types play no part in that, and those that the library does not know would print warnings. It parses errors,
+    which are records, and cannot compare them.
     """
     document = deepcopy(document)
-    with suppress(KeyError, TypeError):  # it is no schema, and the library says best why
+    with suppress(AttributeError, KeyError, TypeError):  # it is no schema, and the library says best why
+        qualify_aliases(document)
         for part in walk(document):
             if isinstance(part, dict):
                 part.pop("logicalType", None)
+                part["type"] = "record" if part["type"] in RECORDS else part["type"]
     return avro.schema.parse(json.dumps(document))
 
 
