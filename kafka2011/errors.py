@@ -33,6 +33,26 @@ REGEX_ERRORS = (re.error, OverflowError, RecursionError)
 """What compiling a text raises that is no regular expression, or repeats or nests more than one may."""
 
 
+class UnexpectedError(KafkaError):
+    """Means that one part of some work failed in a way that nobody has thought of; the other parts go on."""
+
+
+def as_failure(error: BaseException) -> KafkaError:
+    """Return the error with which one part of some work ends, such as one topic of a load, while the others go on.
+
+    An error of this package is returned as it is, any other one as UnexpectedError. Raises the error itself if it ends
+    the process: an interrupt, or an exit. A panic of code in Rust does not, though Python derives it from neither.
+    """
+    if isinstance(error, KafkaError):
+        return error
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+    first_line = str(error).partition("\n")[0]
+    failure = UnexpectedError(f"internal error: {type(error).__name__}: {first_line}")
+    failure.__cause__ = error
+    return failure
+
+
 class ConfigError(KafkaError):
     """Means that a setting is unknown or that its value is not allowed."""
 

@@ -7,12 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.errors import REGEX_ERRORS, ConfigError, KafkaError
+from kafka2011.errors import REGEX_ERRORS, ConfigError, KafkaError, UnexpectedError, as_failure
 from kafka2011.spark.group_commit import commit_offsets
 from kafka2011.spark.offset_ranges import nest
 from kafka2011.warehouse.loading.counting import LoadAudit
 from kafka2011.warehouse.loading.load_settings import LoadSettings
 from kafka2011.warehouse.loading.opening import opened_engine
+from kafka2011.warehouse.loading.place import WorkPlace
 from kafka2011.warehouse.loading.redrive import redrive
 from kafka2011.warehouse.loading.topic_load import Loaded, TopicLoad
 from kafka2011.warehouse.table.locations import check_reachable
@@ -114,7 +115,7 @@ class Loader(Closing):
     def run(self, stopping: Callable[[], bool] = lambda: False) -> Round:
         """Load every topic once, one after the other; one that fails is logged, and leaves the others alone.
 
-        Before each it asks whether it should stop. Raises SparkDiedError.
+        That is so for any exception. Before each topic it asks whether it should stop. Raises SparkDiedError.
         """
         loaded: list[Loaded] = []
         failed: dict[str, KafkaError] = {}
@@ -128,10 +129,11 @@ class Loader(Closing):
                     commit_offsets(self._settings.zk_connect, self._settings.group, nest(done.offsets))
                 if self._tending is not None:
                     self._tending.tend(self._open(topic)[0], has_loaded=done.number is not None)
-            except KafkaError as error:
-                self._engine.check_alive(error)
-                logger.error("topic %s was not loaded: %s", topic, error)  # noqa: TRY400 (the text says it all)
-                failed[topic] = error
+            except BaseException as error:  # noqa: BLE001 (whatever it is, the other topics are loaded)
+                load = self._loads.get(topic)
+                failed[topic] = self._failure(
+                    topic, error, "was not loaded", WorkPlace() if load is None else load.place
+                )
         return Round(tuple(loaded), failed)
 
     def redrive(self) -> Round:
@@ -139,13 +141,23 @@ class Loader(Closing):
         loaded: list[Loaded] = []
         failed: dict[str, KafkaError] = {}
         for topic in self.topics():
+            place = WorkPlace()
             try:
-                loaded.append(self._redrive(topic))
-            except KafkaError as error:
-                self._engine.check_alive(error)
-                logger.error("topic %s: quarantine was not decoded again: %s", topic, error)  # noqa: TRY400
-                failed[topic] = error
+                loaded.append(self._redrive(topic, place))
+            except BaseException as error:  # noqa: BLE001 (as above)
+                failed[topic] = self._failure(topic, error, "has the same quarantine as before", place)
         return Round(tuple(loaded), failed)
+
+    def _failure(self, topic: str, error: BaseException, what: str, place: WorkPlace) -> KafkaError:
+        """Log why a topic failed, and return it. Raises SparkDiedError, and what ends the process."""
+        failure = as_failure(error)
+        self._engine.check_alive(failure)
+        where = f" ({place})" if str(place) else ""
+        logger.error("topic %s %s%s: %s", topic, what, where, failure)
+        if isinstance(failure, UnexpectedError):
+            logger.debug("topic %s: the error was raised here", topic, exc_info=error)
+            self._loads.pop(topic, None)  # the next load starts without what this one has left
+        return failure
 
     def close(self) -> None:
         """Let go of what loads have opened."""
@@ -157,10 +169,10 @@ class Loader(Closing):
             self._client.shutdown()
             self._client = None
 
-    def _redrive(self, topic: str) -> Loaded:
+    def _redrive(self, topic: str, place: WorkPlace) -> Loaded:
         began_s = self._clock.monotonic_s()
         table, quarantine = self._open(topic)
-        commit = redrive(table, quarantine, self._settings, self._audit_of(topic), self._clock)
+        commit = redrive(table, quarantine, self._settings, self._audit_of(topic), self._clock, place)
         seconds = self._clock.monotonic_s() - began_s
         if commit is None:
             return Loaded(topic, seconds=seconds)

@@ -19,6 +19,7 @@ from kafka2011.spark.batches import SCHEMA
 from kafka2011.warehouse.errors import CoverageError, OvertakenError, WarehouseError
 from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.load_job import counted_in
+from kafka2011.warehouse.loading.place import WorkPlace
 from kafka2011.warehouse.loading.row_files import RowFiles
 from kafka2011.warehouse.rows.decode import json_line
 from kafka2011.warehouse.table.commits import Commit, Operation
@@ -47,15 +48,18 @@ def redrive(
     settings: LoadSettings,
     audit: LoadAudit | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    place: WorkPlace | None = None,
 ) -> Commit | None:
     """Decode what is in a topic's quarantine again; return the commit, None when nothing more can be decoded.
+
+    `place` is kept up to date, for whoever logs a failure.
 
     What it decodes is held in memory, file by file of the quarantine. Raises KafkaError; nothing is changed then.
     """
     with ExitStack() as stack:
         client = stack.enter_context(connect(settings.zk_connect))
         account = None if audit is None else stack.enter_context(audit.begin(client, table))
-        commit = _redrive(client, table, quarantine, settings, account, clock)
+        commit = _redrive(client, table, quarantine, settings, account, clock, place or WorkPlace())
         if commit is not None and account is not None:
             account.report()
         return commit
@@ -68,6 +72,7 @@ def _redrive(
     settings: LoadSettings,
     account: LoadAccount | None,
     clock: Clock,
+    place: WorkPlace,
 ) -> Commit | None:
     topic = table.topic
     commits = table.commits()
@@ -77,9 +82,8 @@ def _redrive(
     newest = commits[-1]
     if account is not None and account.newest != newest:
         raise OvertakenError(f"{table.where}: another one has committed meanwhile; decode the quarantine again")
-    registry = SchemaRegistry(client)
-    known = registry.schemas(topic)
-    decoder = decoder_for(table, newest, registry.snapshot(topic), newest.number + 1)
+    place.commit = newest.number + 1
+    decoder = _decoder(client, table, newest, place)
     rows, still = _decode(quarantine, topic, waiting, decoder)
     decoded = pa.Table.from_batches(rows, decoder.schema)
     if not decoded.num_rows:
@@ -94,7 +98,7 @@ def _redrive(
         offsets=newest.offsets,
         rows=decoded.num_rows,
         quarantined=len(still),
-        schema=known[-1].number if known else newest.schema,
+        schema=newest.schema if place.schema is None else place.schema,
         complete_through_ms=newest.complete_through_ms if account is None else account.before_ms,
         replaces=tuple(commit.number for commit in waiting),
         extra=newest.extra,
@@ -119,6 +123,13 @@ def _redrive(
     widen(table, decoder.widened)
     table.commit(staging, commit, files.files)
     return commit
+
+
+def _decoder(client: ZkClient, table: TopicTable, newest: Commit, place: WorkPlace) -> BatchDecoder:
+    registry = SchemaRegistry(client)
+    known = registry.schemas(table.topic)
+    place.schema = known[-1].number if known else None
+    return decoder_for(table, newest, registry.snapshot(table.topic), newest.number + 1)
 
 
 def _decode(

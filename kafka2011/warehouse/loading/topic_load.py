@@ -31,6 +31,7 @@ from kafka2011.warehouse.loading.gaps import explain
 from kafka2011.warehouse.loading.load_job import LoadJob
 from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
 from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
+from kafka2011.warehouse.loading.place import WorkPlace
 from kafka2011.warehouse.loading.resolving import in_our_words, once_registered, resolve
 from kafka2011.warehouse.loading.table_reports import TimedEnds
 from kafka2011.warehouse.loading.watermark import Watermark, is_news
@@ -148,6 +149,7 @@ class TopicLoad:
         self._audit = audit
         self._client = client
         self._registry = None if client is None else SchemaRegistry(client)
+        self.place = WorkPlace()
         self._wider: Mapping[str, Widening] = {}  # what the table is to become before it takes what was written last
 
     @in_our_words()
@@ -158,6 +160,7 @@ class TopicLoad:
         CoverageError: what was written is not all there is. UnknownSchemaError: the topic has no schema.
         """
         began_s = self._clock.monotonic_s()
+        self.place = WorkPlace()
         with ExitStack() as stack:
             client = self._client or stack.enter_context(self._settings.connect())
             account = None if self._audit is None else stack.enter_context(self._audit.begin(client, self._table))
@@ -214,6 +217,7 @@ class TopicLoad:
 
     def _commit(self, work: _Work, watermark: Watermark, checks: Mapping[TopicPartition, LogCheck]) -> Commit:
         """Write what a load has to read, count it, and commit it; return the commit."""
+        self.place.commit = work.number
         staging, account = self._table.begin(), work.account
         if account is not None:
             account.begin(work.number, attempt_of(staging))
@@ -255,6 +259,7 @@ class TopicLoad:
         known = registry.schemas(self._topic)
         if not known:
             raise UnknownSchemaError.of_topic(self._topic)
+        self.place.schema = known[-1].number
         decoder = decoder_for(self._table, work.newest, registry.snapshot(self._topic), work.number)
         self._wider = decoder.widened
         output = self._table.output(staging)

@@ -10,7 +10,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import as_failure
 from kafka2011.warehouse.errors import GivenUpError, OvertakenError
 from kafka2011.warehouse.table.cleaning import clean
 from kafka2011.warehouse.table.compaction import MANY, TARGET_BYTES, compact_some
@@ -66,9 +66,9 @@ class Tending:
         except (OvertakenError, GivenUpError) as error:
             self._commits[name] = 0
             logger.info("%s", error)
-        except KafkaError as error:
+        except BaseException as error:  # noqa: BLE001 (the load is committed, whatever this is)
             self._commits[name] = 0
-            logger.warning("%s was not maintained: %s", table.where, error)
+            logger.warning("%s was not maintained: %s", table.where, as_failure(error))
 
     def _timed(self, work: Callable[[], Result]) -> Result:
         began_s = self._clock.monotonic_s()

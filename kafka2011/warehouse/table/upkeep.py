@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, as_failure
 from kafka2011.warehouse.table.cleaning import ORPHAN_LIFETIME_S, clean
 from kafka2011.warehouse.table.compaction import TARGET_BYTES, compact
 from kafka2011.warehouse.table.status import table_names
@@ -76,9 +76,9 @@ def _tend(names: Iterable[str], work: Callable[[str], dict[str, Any]], what: str
     for name in names:
         try:
             tended.done.append({"topic": name, **work(name)})
-        except KafkaError as error:
-            logger.error("table %s was not %s: %s", name, what, error)  # noqa: TRY400 (as above)
-            tended.failed[name] = error
+        except BaseException as error:  # noqa: BLE001 (whatever it is, it is of this table alone)
+            failure = tended.failed[name] = as_failure(error)
+            logger.error("table %s was not %s: %s", name, what, failure)  # noqa: TRY400 (the text says it all)
     return tended
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.cli.app import main
+from kafka2011.warehouse.table import upkeep
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, TOPIC, load
 
@@ -68,3 +69,20 @@ def test_a_table_that_fails_leaves_others_alone(
     assert [each["topic"] for each in line["topics"]] == ["again"]
     assert [each["topic"] for each in line["failed"]] == [TOPIC]
     assert run("compact", "--topic", "missing")[0] == 1
+
+
+def test_an_unexpected_error_of_a_table_leaves_others_alone(
+    run: Callable[..., tuple[int, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = upkeep.compact
+
+    def compact(table: TopicTable, target_bytes: int) -> Any:
+        if table.name == "again":
+            raise KeyError("error")
+        return real(table, target_bytes)
+
+    monkeypatch.setattr(upkeep, "compact", compact)
+    status, line = run("compact")
+    assert status == 1
+    assert [each["topic"] for each in line["topics"]] == [TOPIC]
+    assert line["failed"] == [{"topic": "again", "error": "internal error: KeyError: 'error'"}]
