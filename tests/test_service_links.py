@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from kafka2011.config.gateway import GatewayConfig
 from kafka2011.config.producer import ProducerConfig
 from kafka2011.config.service_links import is_service_link, without_service_links
 from kafka2011.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kafka2011.config.settings import Settings
 
 GIVEN = ("brokerid=1", "log.dir=/logs", "enable.zookeeper=false")
 
@@ -86,7 +90,7 @@ def test_a_port_that_is_no_address_is_the_setting(port: str) -> None:
 
 def test_no_setting_has_the_name_of_a_variable_for_services() -> None:
     """Such a setting could not be given in the environment."""
-    components = [BrokerConfig, ConsumerConfig, GatewayConfig, ProducerConfig]
+    components: list[type[Settings]] = [BrokerConfig, ConsumerConfig, GatewayConfig, ProducerConfig]
     names = {setting.variable for component in components for setting in component.settings()}
     assert len(names) > 100
     environ = dict.fromkeys(names, "1") | {
