@@ -205,6 +205,26 @@ def test_a_reader_that_goes_away_is_no_warning(
         assert reading.stderr.read() == b""
 
 
+@pytest.mark.parametrize("options", [(), ("--group", "quiet"), ("--partition", "0-0")])
+def test_a_reader_that_goes_away_ends_a_command_that_waits(
+    options: tuple[str, ...], zookeeper: tuple[str, str], broker: tuple[str, str]
+) -> None:
+    """`consume | head -1` on a quiet topic ends without another message."""
+    name = f"quiet{len(options)}{options[0].strip('-') if options else ''}"
+    produce(name, 0, "only\n", broker)
+    with subprocess.Popen(
+        command("consume", "--topic", name, "--from-beginning", *options, *zookeeper),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert reading.stdout.readline() == b"only\n"
+        reading.stdout.close()
+        assert reading.wait(TIMEOUT_S) == 141
+        assert reading.stderr.read() == b""
+
+
 def test_an_offset_must_be_one(zookeeper: tuple[str, str], broker: tuple[str, str], tmp_path: Path) -> None:
     """Offsets that lie in no partition, or in the middle of a message, are refused, and nothing is written."""
     produce("checked", 0, "one\ntwo\n", broker)

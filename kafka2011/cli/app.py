@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ import click
 from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.extras import missing_for
 from kafka2011.cli.logs import configure
+from kafka2011.cli.standard_streams import EXIT_BROKEN_PIPE, close_output, open_standard_streams
+from kafka2011.cli.stopping import catch_interrupts
 from kafka2011.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_TELL = 3
 EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141  # what a shell reports for a program that SIGPIPE ended
 
 COMMANDS = {
     "audit": "Compare what the tiers have counted, window by window, and fail if one lacks messages.",
@@ -86,23 +86,23 @@ class LazyGroup(CommandGroup):
             return None
         command = importlib.import_module(_module(cmd_name)).command
         assert isinstance(command, click.Command)
+        catch_interrupts()
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; when nobody reads its output any more, end like a program that SIGPIPE ends."""
+        """Run a command; without a reader of its output, end with the status of SIGPIPE.
+
+        Raises MissingExtraError where a package that it needs is not installed.
+        """
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            return super().invoke(ctx)
         except ImportError as error:
             missing = missing_for(ctx.invoked_subcommand or "", error)
             if missing is None:
                 raise
             raise missing from error
         except BrokenPipeError:
-            # The interpreter would try to flush it again at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(EXIT_BROKEN_PIPE)
-        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview without importing the commands."""
@@ -154,6 +154,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else EXIT_OK
 
 
+def run_with_standard_streams(arguments: Sequence[str] | None = None) -> int:
+    """Run one command in a process of its own, whatever became of its standard streams; return its exit status."""
+    open_standard_streams()
+    status = main(arguments)
+    error = close_output()
+    if error is None or status != EXIT_OK:
+        return status
+    if isinstance(error, BrokenPipeError):
+        return EXIT_BROKEN_PIPE
+    click.echo(_one_line(error), err=True)
+    return EXIT_FAILED
+
+
 def _exit_status(error: Exception) -> int:
     return EXIT_USAGE if isinstance(error, (click.UsageError, ConfigError)) else EXIT_FAILED
 
@@ -167,6 +180,16 @@ def _one_line(error: Exception) -> str:
         if context is not None:
             where = context.command_path
             text += f" (try '{where} --help')"
-    elif not isinstance(error, (KafkaError, OSError)):
+    elif isinstance(error, OSError) and not isinstance(error, KafkaError):
+        text = _os_error_text(error)
+    elif not isinstance(error, KafkaError):
         text = f"internal error: {type(error).__name__}: {text} (try again with --debug)"
     return f"{where}: error: {' '.join(text.split())}"
+
+
+def _os_error_text(error: OSError) -> str:
+    """Return what failed and why, without the number of the error."""
+    if error.strerror is None:
+        return str(error)
+    paths = " -> ".join(str(path) for path in (error.filename, error.filename2) if path is not None)
+    return f"{paths}: {error.strerror}" if paths else error.strerror

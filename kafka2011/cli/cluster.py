@@ -14,6 +14,7 @@ from kafka2011.cli.cluster_parts import ClusterParts, Part
 from kafka2011.cli.options import examples, pairs_of
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.running import RunningOnce
+from kafka2011.cli.standard_streams import announce
 from kafka2011.cli.state import state_directory
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.config import BrokerConfig
@@ -222,9 +223,9 @@ def _show(document: dict[str, Any], how_to_stop: str, *, as_json: bool) -> None:
     if as_json:
         show_json(document)
         return
-    click.echo(f"ZooKeeper  {document['zk.connect']}")
+    announce(f"ZooKeeper  {document['zk.connect']}")
     for broker in document["brokers"]:
-        click.echo(f"broker {broker['broker']}   {broker['address']}")
+        announce(f"broker {broker['broker']}   {broker['address']}")
     if "bootstrap.servers" in document:
-        click.echo(f"gateway    {document['bootstrap.servers']}")
-    click.echo(f"logs in    {document['directory']}\nready; {how_to_stop}")
+        announce(f"gateway    {document['bootstrap.servers']}")
+    announce(f"logs in    {document['directory']}\nready; {how_to_stop}")

@@ -30,6 +30,7 @@ from kafka2011.cli.options import (
 from kafka2011.cli.partitions import find_partitions, partitions_option
 from kafka2011.cli.session import open_session
 from kafka2011.cli.shown_metrics import metrics_address_option, metrics_port_option, show_metrics
+from kafka2011.cli.standard_streams import end_without_reader, watched_reader
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import ConsumerConfig
 from kafka2011.consumer.connector import ConsumerConnector
@@ -242,7 +243,13 @@ def _join(
 ) -> None:
     """Print as a member of a group. What a group that is not kept has consumed does not matter."""
     is_read = True
-    with stop_signals() as stop, ExitStack() as stack:
+
+    def stop_without_reader() -> None:
+        nonlocal is_read
+        is_read = False
+        stop.set()
+
+    with stop_signals() as stop, watched_reader(stop_without_reader), ExitStack() as stack:
         connector, messages_of = _open_member(stack, config, tier)
         if isinstance(chosen, str):
             [stream] = connector.create_message_streams({chosen: 1})[chosen]
@@ -311,7 +318,7 @@ def _read_partitions(
     """Print what partitions hold and get, without a group."""
     timeout_ms = None if config.consumer_timeout_ms < 0 else config.consumer_timeout_ms
     output = sys.stdout.buffer
-    with ExitStack() as stack:
+    with watched_reader(end_without_reader), ExitStack() as stack:
         places = open_cursors(stack, topic, find_partitions(topic, None, config.zk_connect, wanted), config)
         for place in places:
             place.go_to(start if start is not None else "latest")

@@ -12,6 +12,7 @@ import gevent
 from kafka2011.broker.process import run_server
 from kafka2011.cli.app import EXIT_INTERRUPTED
 from kafka2011.cli.service_manager import notify_ready
+from kafka2011.cli.standard_streams import announce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def serve(new_server: Callable[[], ServerT], ready: Callable[[ServerT], object])
     """
 
     def say_ready(server: ServerT) -> None:
-        click.echo(str(ready(server)))
+        announce(str(ready(server)))
         notify_ready()
 
     interrupted: list[bool] = []

@@ -18,6 +18,13 @@ given_stop: ContextVar[threading.Event | None] = ContextVar("given_stop", defaul
 """What stops a command that runs in a thread, where there are no signals."""
 
 
+def catch_interrupts() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again, if it would end the process at once, as it does at its start."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextlib.contextmanager
 def stop_signals() -> Iterator[threading.Event]:
     """Turn the first SIGINT or SIGTERM in this block into an event; a second one interrupts whatever runs.

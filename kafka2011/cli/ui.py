@@ -9,6 +9,7 @@ import click
 from kafka2011.cli.logs import log_progress_of_a_server
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.session import open_session
+from kafka2011.cli.standard_streams import announce
 from kafka2011.cli.stopping import stop_signals
 from zk.clock import SYSTEM_CLOCK
 
@@ -119,5 +120,5 @@ def command(
             doors=Doors(certificates, allow_changes, None if rules is None else Access(rules, SYSTEM_CLOCK)),
         ) as address,
     ):
-        click.echo(f"the cluster is shown at {address}; Ctrl-C stops it")
+        announce(f"the cluster is shown at {address}; Ctrl-C stops it")
         stop.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kafka2011.cli.options import examples
+from kafka2011.cli.standard_streams import announce
 from kafka2011.cli.stopping import stop_signals, wait_for_stop
 from kafka2011.errors import KafkaError
 from zk.local_zookeeper import LocalZooKeeper
@@ -35,7 +36,7 @@ def command(host: str, port: int, data_dir: Path | None) -> None:
     second. It is for trials on one machine.
     """
     with stop_signals() as stop, LocalZooKeeper(port, data_dir, host) as server:
-        click.echo(f"ZooKeeper listens on {server.connect_string}; Ctrl-C stops it")
+        announce(f"ZooKeeper listens on {server.connect_string}; Ctrl-C stops it")
         wait_for_stop(stop, lambda: _must_run(server))
 
 

@@ -180,7 +180,7 @@ def test_wrong_calls_are_one_line_and_status_2(
     [
         (KafkaError("it\nbroke"), 1, "kafka2011: error: it broke"),
         (ConfigError("wrong"), 2, "kafka2011: error: wrong"),
-        (OSError(13, "Permission denied", "/x"), 1, "kafka2011: error: [Errno 13] Permission denied: '/x'"),
+        (OSError(13, "Permission denied", "/x"), 1, "kafka2011: error: /x: Permission denied"),
         (ZeroDivisionError("oops"), 1, "kafka2011: error: internal error: ZeroDivisionError: oops (try again"),
         (click.ClickException("no"), 1, "kafka2011: error: no"),
     ],

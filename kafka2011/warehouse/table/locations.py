@@ -29,7 +29,10 @@ def location_of(warehouse: str | Path) -> str:
     text = str(warehouse)
     scheme = scheme_of(text)
     if scheme in {"", "file"}:
-        path = Path(unquote(urlsplit(text).path) if scheme else text).expanduser().resolve()
+        try:
+            path = Path(unquote(urlsplit(text).path) if scheme else text).expanduser().resolve()
+        except RuntimeError as error:  # ~ without a home directory
+            raise WarehouseError(f"{text} cannot be a warehouse: {error}") from error
         if path.parent == path:
             raise WarehouseError(f"{text} cannot be a warehouse: quarantine lies beside it, in a directory of its own")
         return str(path)

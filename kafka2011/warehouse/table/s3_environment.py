@@ -40,7 +40,7 @@ def check_environment(uri: str, environment: Mapping[str, str] = os.environ, hom
 
     A profile may stand for all of them. A role may stand for the keys; whether this machine has one is not asked.
     """
-    if _has_profiles(environment, home or Path("~").expanduser()):
+    if _has_profiles(environment, home or _home()):
         return
     missing = [] if region(environment) else ["AWS_REGION"]
     keys = [name for name in _KEYS if not environment.get(name)]
@@ -60,6 +60,15 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((environment[name] for name in names if environment.get(name)), "")
 
 
-def _has_profiles(environment: Mapping[str, str], home: Path) -> bool:
-    paths = [Path(environment.get(name) or home / ".aws" / file) for name, file in _FILES.items()]
-    return any(path.exists() for path in paths)
+def _has_profiles(environment: Mapping[str, str], home: Path | None) -> bool:
+    named = [Path(environment[name]) for name in _FILES if environment.get(name)]
+    usual = [home / ".aws" / file for name, file in _FILES.items() if home is not None and not environment.get(name)]
+    return any(path.exists() for path in named + usual)
+
+
+def _home() -> Path | None:
+    """Return this user's home directory; None if there is none, as for a user id without an entry in passwd."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
