@@ -21,6 +21,14 @@ LEVELS = (
 )
 """What may be given as a level: those of `Compatibility`, which is imported late, and the one that there is without."""
 file_argument = click.argument("file", type=click.File("rb"))
+reference_option = click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    type=click.File("rb"),
+    metavar="FILE",
+    help="A file that defines types which FILE names; may be given many times. They become part of the schema.",
+)
 
 
 @click.group("schemas", cls=CommandGroup)
@@ -83,10 +91,13 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
 @command.command("register", epilog=examples("kafka2011 schemas register views view.avsc"))
 @click.argument("topic")
 @file_argument
+@reference_option
 @zookeeper_option
 @click.option("--force", is_flag=True, help="Register it even if it is incompatible with the topic's other schemas.")
 @json_option
-def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: bool) -> None:
+def register(
+    topic: str, file: BinaryIO, references: tuple[BinaryIO, ...], zk_connect: str, force: bool, as_json: bool
+) -> None:
     """Add a schema to a topic's list. One that is already there keeps its number.
 
     Refused if the topic's level of compatibility does not allow it. By default it must read the events of all earlier
@@ -95,7 +106,7 @@ def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: 
     from kafka2011.events.schema_registry import SchemaRegistry
 
     validate_topic(topic)
-    schema = _read(file)
+    schema = _read(file, references)
     with open_session(zk_connect) as client:
         number, _ = SchemaRegistry(client).register(topic, schema, force=force)
     rows = [(topic, number, schema.name, schema.fingerprint)]
@@ -105,13 +116,14 @@ def register(topic: str, file: BinaryIO, zk_connect: str, force: bool, as_json: 
 @command.command("check", epilog=examples("kafka2011 schemas check views view.avsc"))
 @click.argument("topic")
 @file_argument
+@reference_option
 @zookeeper_option
-def check(topic: str, file: BinaryIO, zk_connect: str) -> None:
+def check(topic: str, file: BinaryIO, references: tuple[BinaryIO, ...], zk_connect: str) -> None:
     """Check whether a schema could be registered, without registering it; exit status 1 if it could not."""
     from kafka2011.events.schema_registry import SchemaRegistry
 
     validate_topic(topic)
-    schema = _read(file)
+    schema = _read(file, references)
     with open_session(zk_connect) as client:
         registry = SchemaRegistry(client)
         registered = registry.check(topic, schema)
@@ -147,12 +159,29 @@ def compatibility(topic: str, level: str | None, zk_connect: str) -> None:
         click.echo(registry.compatibility(topic))
 
 
-def _read(file: BinaryIO) -> EventSchema:
-    """Read a schema's file. Raises InvalidSchemaError, which names it."""
+def _read(file: BinaryIO, references: tuple[BinaryIO, ...]) -> EventSchema:
+    """Read a schema's file, and those that define types which it names. Raises InvalidSchemaError."""
     from kafka2011.events.errors import InvalidSchemaError
-    from kafka2011.events.schemas import MAX_TEXT_BYTES, EventSchema
+    from kafka2011.events.schemas import EventSchema
 
+    texts = [_read_text(reference) for reference in references]
+    text = _read_text(file)
     try:
-        return EventSchema(file.read(MAX_TEXT_BYTES + 1).decode())
-    except (InvalidSchemaError, UnicodeDecodeError) as error:
+        return EventSchema.with_references(text, texts) if texts else EventSchema(text)
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"{file.name}: {error}") from error
+
+
+def _read_text(file: BinaryIO) -> str:
+    """Return the text of a file. Raises InvalidSchemaError, with its name."""
+    from kafka2011.events.errors import InvalidSchemaError
+    from kafka2011.events.schema_files import file_text
+    from kafka2011.events.schemas import MAX_TEXT_BYTES
+
+    data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise InvalidSchemaError(f"{file.name}: too large for a schema: at most {MAX_TEXT_BYTES} bytes are taken")
+    try:
+        return file_text(data)
+    except InvalidSchemaError as error:
         raise InvalidSchemaError(f"{file.name}: {error}") from error

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 RECORDS = frozenset({"record", "error"})
-_NAMED = RECORDS | {"enum", "fixed"}
+NAMED = RECORDS | {"enum", "fixed"}
 _HOLDS = RECORDS | {"array", "map"}
 
 
@@ -46,20 +47,49 @@ def places(schema: Any) -> Iterator[tuple[str, Any]]:
             waiting += reversed([*zip(names, _within(part), strict=True)])
 
 
+def walk_in_namespaces(schema: Any) -> Iterator[tuple[Any, str]]:
+    """Yield what `walk` yields of a schema's JSON, each type with the namespace around it, empty outside of any."""
+    waiting = [(schema, "")]
+    while waiting:
+        part, namespace = waiting.pop()
+        yield part, namespace
+        if isinstance(part, dict) and part["type"] in NAMED:
+            namespace = full_name(part, namespace).rpartition(".")[0]
+        if isinstance(part, dict | list):
+            waiting += ((inner, namespace) for inner in reversed(_within(part)))
+
+
 def qualify_aliases(schema: Any) -> None:
     """Give the aliases of the types in a schema's JSON their full names: short ones are in the namespace of the type.
 
     Java's library compares such names, the two for Python compare aliases as they are written.
     """
-    waiting = [(schema, "")]
-    while waiting:
-        part, namespace = waiting.pop()
-        if isinstance(part, dict) and part["type"] in _NAMED:
-            namespace = full_name(part, namespace).rpartition(".")[0]
-            if "aliases" in part:
-                part["aliases"] = [full_name({"name": alias}, namespace) for alias in part["aliases"]]
-        if isinstance(part, dict | list):
-            waiting += ((inner, namespace) for inner in _within(part))
+    for name, (part, _) in named_in(schema).items():
+        if "aliases" in part:
+            space = name.rpartition(".")[0]
+            part["aliases"] = [full_name({"name": alias}, space) for alias in part["aliases"]]
+
+
+def named_in(schema: Any) -> dict[str, tuple[dict[str, Any], str]]:
+    """Return the named types that a schema's JSON defines, by full name, each with the namespace around it."""
+    found: dict[str, tuple[dict[str, Any], str]] = {}
+    for part, namespace in walk_in_namespaces(schema):
+        if isinstance(part, dict) and part["type"] in NAMED:
+            found.setdefault(full_name(part, namespace), (part, namespace))
+    return found
+
+
+def undefined_type(schema: Any) -> str | None:
+    """Return a name that a schema's JSON uses as a type before it defines one of this name; None if there is none."""
+    defined = set(PRIMITIVES)
+    for part, namespace in walk_in_namespaces(schema):
+        if isinstance(part, str) and part not in PRIMITIVES:
+            name = full_name({"name": part}, namespace)
+            if name not in defined:
+                return name
+        elif isinstance(part, dict) and part["type"] in NAMED:
+            defined.add(full_name(part, namespace))
+    return None
 
 
 def full_name(part: Mapping[str, Any], namespace: str) -> str:
@@ -93,7 +123,7 @@ def records(schema: Any) -> Iterator[dict[str, Any]]:
 
 def named_types(schema: Any) -> dict[str, dict[str, Any]]:
     """Return the records, enums and fixed that are defined in a schema, by name; in a parsed schema, by full name."""
-    return {part["name"]: part for part in walk(schema) if isinstance(part, dict) and part["type"] in _NAMED}
+    return {part["name"]: part for part in walk(schema) if isinstance(part, dict) and part["type"] in NAMED}
 
 
 class Extent(NamedTuple):

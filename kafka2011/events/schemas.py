@@ -32,7 +32,8 @@ from kafka2011.events.resolution import (
     repeated_alias,
     without_ignored,
 )
-from kafka2011.events.schema_walk import RECORDS, qualify_aliases, walk
+from kafka2011.events.schema_files import schema_json, with_references
+from kafka2011.events.schema_walk import RECORDS, qualify_aliases, undefined_type, walk
 
 try:
     import avro.compatibility
@@ -70,8 +71,9 @@ class EventSchema:
         if size_bytes > MAX_TEXT_BYTES:
             raise InvalidSchemaError(f"a schema of {size_bytes} bytes: at most {MAX_TEXT_BYTES} are taken")
         try:
-            self.document: Any = json.loads(text)
+            self.document: Any = schema_json(text)
             check_document(self.document)
+            _check_record(self.document)
             self._compared = _for_comparison(self.document)
             self.writer: Any = for_writing(self.document)
             self.canonical = fastavro.schema.to_parsing_canonical_form(without_ignored(self.document))
@@ -105,6 +107,21 @@ class EventSchema:
         if isinstance(schema, EventSchema):
             return schema
         return cls(schema if isinstance(schema, str) else json.dumps(schema))
+
+    @classmethod
+    def with_references(cls, text: str, references: Iterable[str]) -> EventSchema:
+        """Return the schema of a text; `references` are texts that define types which it names.
+
+        Raises InvalidSchemaError.
+        """
+        try:
+            document, *documents = map(schema_json, (text, *references))
+            for each in (document, *documents):
+                check_document(each)
+            whole = with_references(document, documents)
+        except (AttributeError, KeyError, RecursionError, TypeError) as error:
+            raise InvalidSchemaError(f"not Avro schemas: {error!r}") from error
+        return cls(json.dumps(whole))
 
     @cached_property
     def reader(self) -> Any:
@@ -249,9 +266,29 @@ def _text_bytes(text: str) -> int:
         raise InvalidSchemaError(f"not an Avro schema: {error}") from error
 
 
-def _check_header(document: Any) -> None:
+def _check_record(document: Any) -> None:
+    """Raise InvalidSchemaError if a schema's JSON is not that of a record whose types are all defined."""
+    if isinstance(document, list):
+        raise InvalidSchemaError(
+            f"the schema of an event is a record, and this is a list of {len(document)}: give the record alone, and the"
+            " types that it names with --reference FILE"
+        )
+    if isinstance(document, dict) and "protocol" in document:
+        raise InvalidSchemaError(
+            "the schema of an event is a record, and this is a protocol: give one of its types alone"
+        )
     if not isinstance(document, dict) or document.get("type") != "record":
         raise InvalidSchemaError("the schema of an event is a record")
+    with suppress(AttributeError, KeyError, TypeError):  # it is no schema, and the library says best why
+        name = undefined_type(document)
+        if name is not None:
+            raise InvalidSchemaError(
+                f"record {document['name']}: type {name} is not defined: give the file that defines it with --reference"
+                " FILE"
+            )
+
+
+def _check_header(document: Any) -> None:
     fields = document["fields"]
     for number, wanted in enumerate(HEADER):
         field = fields[number] if number < len(fields) else {}

@@ -12,7 +12,7 @@ import pytest
 from kafka2011.cli import schemas
 from kafka2011.cli.app import main
 from kafka2011.events.compatibility import Compatibility
-from kafka2011.events.schemas import EventSchema, event_schema
+from kafka2011.events.schemas import HEADER, EventSchema, event_schema
 from tests.support.zk_in_memory import ZkClientInMemory
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_what_does_not_go_with_the_others_must_be_forced(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "not an Avro schema"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
         ('"string"', "is a record"),
         ('{"type": "record", "name": "View", "fields": []}', "field 1 must be"),
         (" " * 300_000, "at most 262144"),
@@ -96,6 +96,26 @@ def test_a_file_that_is_no_schema_of_events_is_refused(
     error = capsys.readouterr().err
     assert why in error
     assert path in error
+
+
+def test_types_of_other_files_become_part_of_the_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The check and the registration take the files; without them the error names the type and the option."""
+    line = tmp_path / "line.avsc"
+    line.write_text(
+        '// of every shop\n{"type": "record", "name": "shop.Line", "fields": [{"name": "n", "type": "int"}]}'
+    )
+    order = written(tmp_path, json.dumps({**VIEW.document, "fields": [*HEADER, {"name": "line", "type": "shop.Line"}]}))
+    for command in ("check", "register"):
+        assert main(["schemas", command, "orders", order]) == 1
+        assert (
+            "view.avsc: record View: type shop.Line is not defined: give the file that defines it with --reference"
+            in (capsys.readouterr().err)
+        )
+        assert main(["schemas", command, "orders", order, "--reference", str(line)]) == 0
+    capsys.readouterr()
+    assert main(["schemas", "show", "orders"]) == 0
+    shown = json.loads(capsys.readouterr().out)["fields"][4]["type"]
+    assert (shown["name"], shown["namespace"]) == ("Line", "shop")
 
 
 @pytest.mark.parametrize("arguments", [[], ["views", "--fingerprint", "0"], ["--number", "1"]])
