@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _VERBS = re.compile(
     r"(?:Add|Allow|Announce|Check|Choose|Close|Collect|Commit|Compress|Connect|Consume|Continue|Copie|Copy|Count|Create|Decode"
     r"|Delete|Deliver|Describe|Encode|End|Fetch|Fetche|Forget|Give|Hold|I|Join|Leave|Load|Mean|Move|Name|Note|Open|Prepare"
-    r"|Provide|Publishe|Publish|Queue|Read|Receive|Register|Remove|Report|Request|Return|Run|Save|Say|Send|Set|Show|Sign"
+    r"|Provide|Publishe|Publish|Queue|Read|Receive|Register|Remove|Report|Request|Restore|Return|Run|Save|Say|Send|Set|Show|Sign"
     r"|Speak|Stand|Start|State|Stop|Tell|Turn|Wait|Write|Yield|Wrap)s? "
 )
 """How a docstring begins: "Return the ...", "Holds the ...". Another verb is added here, a noun is not."""

@@ -11,6 +11,7 @@
     /schemas/fingerprints/{fingerprint}                 persistent  the schema that events of this fingerprint have
     /schemas/topics/{topic}/{number}                    persistent  a schema of the topic's events, numbered from 1
     /schemas/compatibility/{topic}                      persistent  how far its next schema must go with these
+    /schemas/retired/{topic}/{number}                   persistent  this schema of the topic is no longer used
     /audit/cluster                                      persistent  the id of the cluster in the audit's reports
     /audit/brokers/{id}                                 persistent  a broker that may hold reports
     /audit/clock                                        persistent  written to learn ZooKeeper's time
@@ -54,6 +55,7 @@ CONSUMERS = "/consumers"
 SCHEMA_FINGERPRINTS = "/schemas/fingerprints"
 SCHEMA_TOPICS = "/schemas/topics"
 SCHEMA_COMPATIBILITY = "/schemas/compatibility"
+SCHEMA_RETIRED = "/schemas/retired"
 AUDIT_CLUSTER = "/audit/cluster"
 AUDIT_BROKERS = "/audit/brokers"
 AUDIT_CLOCK = "/audit/clock"
@@ -190,6 +192,16 @@ def schema_compatibility(topic_name: str) -> str:
 def schema_number(topic_name: str, number: int) -> str:
     """Return where one of a topic's schemas is."""
     return f"{schema_topic(topic_name)}/{number}"
+
+
+def retired_schemas(topic_name: str) -> str:
+    """Return the parent of the marks of a topic's retired schemas."""
+    return f"{SCHEMA_RETIRED}/{component(topic_name, 'topic')}"
+
+
+def retired_schema(topic_name: str, number: int) -> str:
+    """Return the path of the mark that one of a topic's schemas is retired."""
+    return f"{retired_schemas(topic_name)}/{number}"
 
 
 def audit_broker(broker_id: int) -> str:

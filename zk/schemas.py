@@ -1,6 +1,6 @@
-"""The znodes of schemas: one for each fingerprint, and for each topic a numbered list and a level of compatibility.
+"""The znodes of schemas: by fingerprint, and by topic, with its level of compatibility and its retired schemas.
 
-Both are plain text here.
+All of these are plain text here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from zk.malformed import MalformedNodes
 from zk.nodes import Nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zk.client import ZkClient
     from zk.nodes import Node
 
@@ -37,6 +39,17 @@ class SchemaNodes:
         """Return the schema of a fingerprint; None when there is none. Raises MalformedNode."""
         node = self._nodes.get(paths.schema_fingerprint(fingerprint))
         return None if node is None else text_from(node.path, node.data)
+
+    def texts_of(self, fingerprints: Iterable[str]) -> dict[str, str | MalformedNode]:
+        """Return the schemas of those fingerprints that have one, or why the znode is none; asked for all at once."""
+        by_path = {paths.schema_fingerprint(fingerprint): fingerprint for fingerprint in fingerprints}
+        found: dict[str, str | MalformedNode] = {}
+        for path, node in self._nodes.get_many(by_path).items():
+            try:
+                found[by_path[path]] = text_from(path, node.data)
+            except MalformedNode as error:
+                found[by_path[path]] = error
+        return found
 
     def keep(self, fingerprint: str, text: str) -> str:
         """Write the schema of a fingerprint, unless it has one. Returns the one it has then. Raises MalformedNode."""
@@ -62,12 +75,40 @@ class SchemaNodes:
 
     def numbered(self, topic: str) -> dict[int, str]:
         """Return a topic's schemas by number, in order. Raises MalformedNode: none of them may be overlooked."""
-        return dict(
-            sorted(
-                (decimal_from(path, path.rpartition("/")[2].encode(), MAX_INT32, "a number"), self._text(path, node))
-                for path, node in self._read_new(paths.schema_topic(topic)).items()
-            )
-        )
+        texts, malformed = self.readable(topic)
+        for error in malformed.values():
+            raise error
+        return texts
+
+    def readable(self, topic: str) -> tuple[dict[int, str], dict[str, MalformedNode]]:
+        """Return those of a topic's schemas that are texts by number, in order; and by name why others are not."""
+        texts: dict[int, str] = {}
+        malformed: dict[str, MalformedNode] = {}
+        for path, node in self._read_new(paths.schema_topic(topic)).items():
+            name = path.rpartition("/")[2]
+            try:
+                texts[decimal_from(path, name.encode(), MAX_INT32, "a number")] = self._text(path, node)
+            except MalformedNode as error:
+                malformed[name] = error
+        return dict(sorted(texts.items())), malformed
+
+    def retired(self, topic: str) -> frozenset[int]:
+        """Return the numbers of a topic's retired schemas, as they are now. Raises MalformedNode."""
+        parent = paths.retired_schemas(topic)
+        names = self._nodes.children(parent)
+        return frozenset(decimal_from(f"{parent}/{name}", name.encode(), MAX_INT32, "a number") for name in names)
+
+    def retire(self, topic: str, number: int) -> bool:
+        """Mark one of a topic's schemas as retired; return False if it was already."""
+        try:
+            self._nodes.create_with_parents(paths.retired_schema(topic, number), None)
+        except NodeExists:
+            return False
+        return True
+
+    def restore(self, topic: str, number: int) -> bool:
+        """Remove the mark of a retired schema; return False if it had none."""
+        return self._nodes.delete(paths.retired_schema(topic, number))
 
     def add(self, topic: str, number: int, text: str) -> None:
         """Write one of a topic's schemas. Raises NodeExists when the number is taken."""

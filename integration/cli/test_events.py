@@ -63,6 +63,8 @@ def test_what_is_published_is_decoded(cluster: LocalCluster, zookeeper: tuple[st
     assert (event["server"], event["url"], event["line"]) == ("web-1", "/jobs", LINE)
     assert event["time"] == "2015-05-17T10:05:03.000000Z"
     assert [stamp.id for stamp in counter.stamps] == [event["id"]]
+    retired = json.loads(output("schemas", "retire", "events", "1", "--scan", "--json", *zookeeper))
+    assert sum(retired["events"].values()) == 1
 
 
 def test_generated_events_arrive_and_a_seed_repeats_them(zookeeper: tuple[str, str]) -> None:

@@ -63,7 +63,7 @@ COMMANDS = {
     "replay": "Publish a topic's stored messages again, into another topic or cluster.",
     "replicas": "Show, create, elect and remove replicas of brokers.",
     "report": "Derive reports from loaded tables or from brokers, as Parquet files and one HTML page.",
-    "schemas": "List, show, check and register the schemas of events.",
+    "schemas": "List, show, check, register and retire the schemas of events.",
     "settings": "Show the settings of brokers, producers, consumers and the gateway: name, default and meaning.",
     "tables": "Maintain tables of a warehouse: status, compaction, cleaning, swaps, rollbacks, quarantine.",
     "topics": "List, describe, create, grow and delete topics.",

@@ -13,6 +13,7 @@ from kafka2011.cli.session import open_session
 from kafka2011.message.topic import validate_topic
 
 if TYPE_CHECKING:
+    from kafka2011.events.schema_registry import SchemaRegistry
     from kafka2011.events.schemas import EventSchema
 
 LEVELS = (
@@ -33,7 +34,7 @@ reference_option = click.option(
 
 @click.group("schemas", cls=CommandGroup)
 def command() -> None:
-    """List, show, check and register the schemas of events."""
+    """List, show, check, register and retire the schemas of events."""
 
 
 @command.command("list", epilog=examples("kafka2011 schemas list", "kafka2011 schemas list views --json"))
@@ -50,12 +51,13 @@ def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> Non
 
     with open_session(zk_connect) as client:
         registry = SchemaRegistry(client)
-        rows = [
-            (topic, number, schema.name, schema.fingerprint, len(schema.document["fields"]))
-            for topic in topics or registry.topics()
-            for number, schema in registry.schemas(topic)
-        ]
-    show_table(("topic", "number", "name", "fingerprint", "fields"), rows, as_json=as_json)
+        rows = []
+        for topic in topics or registry.topics():
+            retired = registry.retired(topic)
+            for number, schema in registry.schemas(topic):
+                state = "retired" if number in retired else "in use"
+                rows.append((topic, number, schema.name, schema.fingerprint, len(schema.document["fields"]), state))
+    show_table(("topic", "number", "name", "fingerprint", "fields", "state"), rows, as_json=as_json)
 
 
 @command.command(
@@ -63,11 +65,10 @@ def list_schemas(topics: tuple[str, ...], zk_connect: str, as_json: bool) -> Non
 )
 @click.argument("topic", required=False)
 @zookeeper_option
-@click.option("--number", type=click.IntRange(1), help="Which of the topic's schemas.  [default: the newest]")
+@click.option("--number", type=click.IntRange(1), help="Which of the topic's schemas.  [default: the newest in use]")
 @click.option("--fingerprint", metavar="HEX", help="Instead of a topic: the schema with this fingerprint.")
 def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: str | None) -> None:
     """Print a schema as JSON, as it can be registered again."""
-    from kafka2011.events.errors import UnknownSchemaError
     from kafka2011.events.schema_registry import SchemaRegistry
 
     if (topic is None) == (fingerprint is None) or (fingerprint is not None and number is not None):
@@ -79,12 +80,7 @@ def show(topic: str | None, zk_connect: str, number: int | None, fingerprint: st
         elif number is None:
             schema = registry.newest(topic or "")
         else:
-            numbered = dict(registry.schemas(topic or ""))
-            if number not in numbered:
-                raise UnknownSchemaError(
-                    f"topic {topic} has {counted(len(numbered), 'schema')}, none of number {number}"
-                )
-            schema = numbered[number]
+            schema = _of_number(registry, topic or "", number)
     show_json(schema.document)
 
 
@@ -127,11 +123,77 @@ def check(topic: str, file: BinaryIO, references: tuple[BinaryIO, ...], zk_conne
     with open_session(zk_connect) as client:
         registry = SchemaRegistry(client)
         registered = registry.check(topic, schema)
-        known = registry.schemas(topic)
+        count = len(registry.schemas(topic)) - len(registry.retired(topic))
     if registered is not None:
         click.echo(f"{schema.name} {schema.fingerprint} is schema {registered.number} of {topic} already")
         return
-    click.echo(f"{schema.name} {schema.fingerprint} goes with {counted(len(known), 'schema')} of {topic}")
+    click.echo(f"{schema.name} {schema.fingerprint} goes with {counted(count, 'schema')} of {topic}")
+
+
+@command.command(
+    "retire",
+    epilog=examples(
+        "kafka2011 schemas retire views 3",
+        "kafka2011 schemas retire views 3 --scan",
+        "kafka2011 schemas retire views 3 --undo",
+    ),
+)
+@click.argument("topic")
+@click.argument("number", type=click.IntRange(1))
+@zookeeper_option
+@click.option("--undo", is_flag=True, help="Use a retired schema again.")
+@click.option("--scan", is_flag=True, help="Read the topic's logs first, and count the events that need the schema.")
+@json_option
+def retire(topic: str, number: int, zk_connect: str, undo: bool, scan: bool, as_json: bool) -> None:
+    """Leave one of a topic's schemas out of loads and of checks of compatibility.
+
+    Loads put its events into quarantine; after --undo, `kafka2011 tables redrive` makes them rows. Consumers still
+    decode them, and columns stay. The schema keeps its number, and nobody can register it again. Loads of 0.2.0 ignore
+    this.
+    """
+    from kafka2011.cli.schema_scan import count_events
+    from kafka2011.events.schema_registry import SchemaRegistry
+
+    validate_topic(topic)
+    if undo and scan:
+        raise click.UsageError("--scan counts the events that a retired schema costs: give it without --undo")
+    with open_session(zk_connect) as client:
+        registry = SchemaRegistry(client)
+        schema = _of_number(registry, topic, number)
+        events = count_events(topic, zk_connect, schema.fingerprint) if scan else None
+        changed = registry.restore(topic, number) if undo else registry.retire(topic, number)
+        in_use = [numbered for numbered in registry.schemas(topic) if numbered.number not in registry.retired(topic)]
+    if as_json:
+        show_json({"topic": topic, "number": number, "retired": not undo, "changed": changed, "events": events})
+        return
+    state = "in use again" if undo else "retired"
+    click.echo(f"schema {number} of topic {topic} {'is' if changed else 'was already'} {state}")
+    if undo:
+        click.echo("events of it that are in quarantine become rows by `kafka2011 tables redrive`")
+        return
+    alike = [other.number for other in in_use if other.schema.fingerprint == schema.fingerprint]
+    if alike:
+        click.echo(f"schema {alike[-1]} has the same fingerprint: events of both are loaded as before")
+    elif not in_use:
+        click.echo("the topic has no schema in use: loads put all its events into quarantine")
+    click.echo(_needed_by(events))
+
+
+def _needed_by(events: dict[str, int] | None) -> str:
+    if events is None:
+        return "events that need it: unknown, since the logs were not read (--scan)"
+    where = ", ".join(f"{count} in {name}" for name, count in events.items() if count)
+    return f"events that need it: {where or 'none in the logs of live brokers'}"
+
+
+def _of_number(registry: SchemaRegistry, topic: str, number: int) -> EventSchema:
+    """Return one of a topic's schemas, retired or not. Raises UnknownSchemaError."""
+    from kafka2011.events.errors import UnknownSchemaError
+
+    known = dict(registry.schemas(topic))
+    if number not in known:
+        raise UnknownSchemaError.of_number(topic, number, max(known, default=0))
+    return known[number]
 
 
 @command.command(

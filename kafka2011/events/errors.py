@@ -21,6 +21,10 @@ class ColumnError(SchemaError):
     """Means that a schema has fields that cannot be columns of its topic's table."""
 
 
+class RetiredSchemaError(SchemaError):
+    """Means that a schema is not registered again, since it is retired in its topic."""
+
+
 class UnknownSchemaError(SchemaError):
     """Means that no schema is registered for a fingerprint or for a topic."""
 
@@ -33,6 +37,21 @@ class UnknownSchemaError(SchemaError):
     def of_topic(cls, topic: str) -> UnknownSchemaError:
         """Return the error for a topic without schemas."""
         return cls(f"topic {topic} has no schema: register one first")
+
+    @classmethod
+    def of_number(cls, topic: str, number: int, highest: int) -> UnknownSchemaError:
+        """Return the error for a number that no schema of a topic has; `highest` is 0 where there is none."""
+        numbers = f"its schemas have the numbers 1 to {highest}" if highest else "it has no schemas"
+        return cls(f"topic {topic} has no schema {number}: {numbers}")
+
+
+class UnansweredSchemaError(SchemaError):
+    """Means that a process without ZooKeeper does not know whether a fingerprint is registered: others have to ask."""
+
+    def __init__(self, fingerprint: str) -> None:
+        """Take the fingerprint in hex."""
+        super().__init__(f"whether a schema of fingerprint {fingerprint} is registered is not known here")
+        self.fingerprint = fingerprint
 
 
 class UnencodableEventError(KafkaError):

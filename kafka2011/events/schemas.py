@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import missing_extra
 from kafka2011.events.depth import check_document
-from kafka2011.events.errors import InvalidSchemaError, UnknownSchemaError
+from kafka2011.events.errors import InvalidSchemaError, UnansweredSchemaError, UnknownSchemaError
 from kafka2011.events.logical_types import logical_type
 from kafka2011.events.resolution import (
     for_reading,
@@ -144,15 +144,15 @@ class EventSchema:
         return hash(self.identity)
 
     def __reduce__(self) -> tuple[Callable[[str], EventSchema], tuple[str]]:
-        return _unpickled, (self.text,)
+        return parsed_once, (self.text,)
 
     def __repr__(self) -> str:
         return f"<EventSchema {self.name} {self.fingerprint}>"
 
 
 @lru_cache(1024)
-def _unpickled(text: str) -> EventSchema:
-    """Return the schema of a text, parsed once: each task of a load brings all that there are."""
+def parsed_once(text: str) -> EventSchema:
+    """Return the schema of a text, which this process parses once. Raises InvalidSchemaError."""
     return EventSchema(text)
 
 
@@ -164,19 +164,43 @@ class KnownSchemas:
         newest: Mapping[str, EventSchema],
         others: Iterable[EventSchema] = (),
         stored: Mapping[str, Sequence[tuple[int, EventSchema]]] | None = None,
+        retired: Mapping[str, Sequence[tuple[int, EventSchema]]] | None = None,
+        absent: Iterable[str] | None = None,
     ) -> None:
-        """Take the newest schema of each topic, any others, and of topics all that are registered, by number."""
+        """Take each topic's newest schema, any others, and of topics all that are in use and retired, by number.
+
+        `absent` are fingerprints that nobody has registered; None if all are absent that are not among these schemas.
+        """
         self._newest = dict(newest)
         self._stored = {topic: tuple(numbered) for topic, numbered in (stored or {}).items()}
-        every = (schema for numbered in self._stored.values() for _, schema in reversed(numbered))
-        self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *every, *others)}
+        self._retired = {topic: tuple(numbered) for topic, numbered in (retired or {}).items()}
+        self._others = tuple(others)
+        self._absent = None if absent is None else frozenset(absent)
+        lists = (*self._retired.values(), *self._stored.values())
+        every = (schema for numbered in lists for _, schema in reversed(numbered))
+        self._by_fingerprint = {schema.fingerprint: schema for schema in (*newest.values(), *every, *self._others)}
 
     def schema_of(self, fingerprint: str) -> EventSchema:
-        """Return the schema that events of a fingerprint were written with. Raises UnknownSchemaError."""
+        """Return the schema that events of a fingerprint were written with.
+
+        Raises UnknownSchemaError, or UnansweredSchemaError if somebody with ZooKeeper has to look it up.
+        """
         schema = self._by_fingerprint.get(fingerprint)
-        if schema is None:
+        if schema is not None:
+            return schema
+        if self.is_answered(fingerprint):
             raise UnknownSchemaError.of_fingerprint(fingerprint)
-        return schema
+        raise UnansweredSchemaError(fingerprint)
+
+    def is_answered(self, fingerprint: str) -> bool:
+        """Return whether it is known which schema a fingerprint stands for, or that there is none."""
+        return fingerprint in self._by_fingerprint or self._absent is None or fingerprint in self._absent
+
+    def with_answers(self, found: Iterable[EventSchema], absent: Iterable[str]) -> KnownSchemas:
+        """Return these schemas and those that were `found` since; `absent` are fingerprints without a schema."""
+        others = (*self._others, *found)
+        known = None if self._absent is None else self._absent.union(absent)
+        return KnownSchemas(self._newest, others, self._stored, self._retired, known)
 
     def newest(self, topic: str) -> EventSchema:
         """Return a topic's newest schema. Raises UnknownSchemaError."""
@@ -186,11 +210,15 @@ class KnownSchemas:
         return schema
 
     def stored(self, topic: str) -> Sequence[tuple[int, EventSchema]]:
-        """Return all schemas of a topic that are known, with their numbers, the newest last.
+        """Return all schemas of a topic that are known and in use, with their numbers, the newest last.
 
-        Raises UnknownSchemaError where there is none.
+        Raises UnknownSchemaError for a topic without schemas.
         """
-        return self._stored.get(topic) or ((1, self.newest(topic)),)
+        return self._stored[topic] if topic in self._stored else ((1, self.newest(topic)),)
+
+    def retired(self, topic: str) -> Sequence[tuple[int, EventSchema]]:
+        """Return the retired schemas of a topic, with their numbers."""
+        return self._retired.get(topic, ())
 
 
 def event_schema(name: str, *fields: dict[str, Any], doc: str = "", namespace: str = "kafka2011") -> EventSchema:

@@ -45,8 +45,8 @@ def test_what_is_registered_is_listed_and_shown(tmp_path: Path, capsys: pytest.C
     assert main(["schemas", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [list(each.values()) for each in listed] == [
-        ["views", 1, "kafka2011.View", VIEW.fingerprint, 5],
-        ["views", 2, "kafka2011.View", NEWER.fingerprint, 6],
+        ["views", 1, "kafka2011.View", VIEW.fingerprint, 5, "in use"],
+        ["views", 2, "kafka2011.View", NEWER.fingerprint, 6, "in use"],
     ]
     for what, schema in ((["views"], NEWER), (["views", "--number", "1"], VIEW), (["--fingerprint"], VIEW)):
         assert (
@@ -66,7 +66,7 @@ def test_a_schema_is_checked_without_being_registered(tmp_path: Path, capsys: py
     assert main(["schemas", "check", "views", written(tmp_path, BROKEN)]) == 1
     assert "topic views: with the new schema, events of schema 1 could not be read" in capsys.readouterr().err
     assert main(["schemas", "show", "views", "--number", "2"]) == 1
-    assert "topic views has 1 schema, none of number 2" in capsys.readouterr().err
+    assert "topic views has no schema 2: its schemas have the numbers 1 to 1" in capsys.readouterr().err
 
 
 def test_what_does_not_go_with_the_others_must_be_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,3 +167,67 @@ def test_a_topics_level_is_shown_and_set(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_every_level_can_be_given() -> None:
     assert sorted(schemas.LEVELS) == sorted(["default", *Compatibility])
+
+
+def test_a_retired_schema_is_left_out_until_that_is_undone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for schema in (VIEW, NEWER):
+        main(["schemas", "register", "views", written(tmp_path, schema)])
+    capsys.readouterr()
+    assert main(["schemas", "retire", "views", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "schema 2 of topic views is retired",
+        "events that need it: unknown, since the logs were not read (--scan)",
+    ]
+    assert main(["schemas", "retire", "views", "2", "--json"]) == 0
+    done = {"topic": "views", "number": 2, "retired": True, "changed": False, "events": None}
+    assert json.loads(capsys.readouterr().out) == done
+    assert main(["schemas", "list", "--json"]) == 0
+    assert [schema["state"] for schema in json.loads(capsys.readouterr().out)] == ["in use", "retired"]
+    assert main(["schemas", "show", "views"]) == 0
+    assert EventSchema(capsys.readouterr().out) == VIEW
+    assert main(["schemas", "register", "views", written(tmp_path, NEWER)]) == 1
+    assert "schemas retire views 2 --undo" in capsys.readouterr().err
+    assert main(["schemas", "retire", "views", "2", "--undo"]) == 0
+    assert capsys.readouterr().out.startswith("schema 2 of topic views is in use again\n")
+    assert main(["schemas", "register", "views", written(tmp_path, NEWER)]) == 0
+
+
+def test_retiring_names_another_schema_of_the_same_fingerprint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = event_schema("View", {"name": "url", "type": "string"}, doc="A page was seen.")
+    for schema in (VIEW, told):
+        main(["schemas", "register", "views", written(tmp_path, schema)])
+    capsys.readouterr()
+    main(["schemas", "retire", "views", "2"])
+    assert "schema 1 has the same fingerprint: events of both are loaded as before\n" in capsys.readouterr().out
+    main(["schemas", "retire", "views", "1"])
+    assert "the topic has no schema in use: loads put all its events into quarantine\n" in capsys.readouterr().out
+
+
+def test_a_scan_counts_the_events_that_need_a_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["schemas", "register", "views", written(tmp_path, VIEW)])
+    counts = {"0-0": 3, "0-1": 0, "1-0": 12}
+    asked: list[tuple[str, str]] = []
+
+    def count_events(topic: str, _: str, fingerprint: str) -> dict[str, int]:
+        asked.append((topic, fingerprint))
+        return counts
+
+    monkeypatch.setattr("kafka2011.cli.schema_scan.count_events", count_events)
+    capsys.readouterr()
+    main(["schemas", "retire", "views", "1", "--scan"])
+    assert "events that need it: 3 in 0-0, 12 in 1-0\n" in capsys.readouterr().out
+    assert asked == [("views", VIEW.fingerprint)]
+    counts.clear()
+    main(["schemas", "retire", "views", "1", "--scan"])
+    assert "events that need it: none in the logs of live brokers\n" in capsys.readouterr().out
+    assert main(["schemas", "retire", "views", "1", "--scan", "--undo"]) == 2
+
+
+def test_a_schema_that_does_not_exist_is_not_retired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["schemas", "register", "views", written(tmp_path, VIEW)])
+    assert main(["schemas", "retire", "views", "2"]) == 1
+    assert "topic views has no schema 2: its schemas have the numbers 1 to 1" in capsys.readouterr().err

@@ -88,7 +88,8 @@ class SchemaLife:
         """Load what is new, and return why messages were refused."""
         newest = self.table.newest()
         number, start = (newest.number + 1, newest.offsets[PARTITION]) if newest else (1, 0)
-        decoder = decoder_for(self.table, newest, self.registry.snapshot(TOPIC), number)
+        schemas = self.registry.of_topic(TOPIC)
+        decoder = decoder_for(self.table, newest, schemas.known(TOPIC), number)
         batch = batch_of(self.log[start:], start)
         rows, refused = decoder.decode(batch)
         assert rows.schema == decoder.schema
@@ -100,7 +101,7 @@ class SchemaLife:
         self.quarantine.write(number, attempt, [json_line(batch, each, TOPIC) for each in refused])
         self.before_commit()
         widen(self.table, decoder.widened)
-        schema = self.registry.schemas(TOPIC)[-1].number
+        schema = schemas.newest_number
         offsets = {PARTITION: len(self.log)}
         commit = Commit(
             TOPIC, number, Operation.LOAD, 0, offsets, rows=rows.num_rows, quarantined=len(refused), schema=schema
@@ -111,7 +112,8 @@ class SchemaLife:
     def decoder(self) -> BatchDecoder:
         """Return what the next load would decode with."""
         newest = self.table.newest()
-        return decoder_for(self.table, newest, self.registry.snapshot(TOPIC), newest.number + 1 if newest else 1)
+        schemas = self.registry.of_topic(TOPIC).known(TOPIC)
+        return decoder_for(self.table, newest, schemas, newest.number + 1 if newest else 1)
 
     def widen_alone(self) -> None:
         """Do what a load does up to its commit."""

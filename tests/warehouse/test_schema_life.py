@@ -333,11 +333,52 @@ class _Frozen:
     """The registry as a loader has it that read it before the newest schema was there."""
 
     def __init__(self, life: SchemaLife) -> None:
-        self._known = life.registry.schemas(TOPIC)[:-1]
-        self._schemas = life.registry
+        found = life.registry.of_topic(TOPIC)
+        self._known = found._replace(in_use=found.in_use[:-1])
 
-    def snapshot(self, topic: str) -> Any:
-        return type(self._schemas.snapshot(topic))({topic: self._known[-1].schema}, (), {topic: self._known})
-
-    def schemas(self, _: str) -> Any:
+    def of_topic(self, _: str) -> Any:
         return self._known
+
+
+# Retired schemas ------------------------------------------------------------------------------------------------------
+
+
+def test_events_of_a_retired_schema_wait_until_it_is_used_again(life: SchemaLife) -> None:
+    """Its column stays, and events of the other schemas become rows."""
+    old, new = thing(field("a", "int")), thing(field("a", "int"), field("x", "int", default=1))
+    for schema in (old, new):
+        life.register(schema)
+    life.send(new, {"a": 1, "x": 5})
+    assert life.load() == []
+    life.registry.retire(TOPIC, 2)
+    life.send(new, {"a": 2, "x": 6})
+    life.send(old, {"a": 3})
+    [why] = life.load()
+    assert "schema 2 of topic things is retired: `kafka2011 schemas retire things 2 --undo` takes it back" in why
+    assert life.redrive() == 0
+    assert life.types() == {"a": "int64", "x": "int64"}
+    life.registry.restore(TOPIC, 2)
+    assert life.redrive() == 1
+    assert life.rows() == [{"a": 1, "x": 5}, {"a": 2, "x": 6}, {"a": 3, "x": None}]
+
+
+def test_a_topic_whose_schemas_are_all_retired_has_no_rows(life: SchemaLife) -> None:
+    only = life.register(thing(field("a", "int")))
+    life.registry.retire(TOPIC, 1)
+    life.send(only, {"a": 1})
+    assert len(life.load()) == 1
+    life.registry.restore(TOPIC, 1)
+    assert life.redrive() == 1
+    assert life.rows() == [{"a": 1}]
+
+
+def test_a_retired_type_no_longer_excludes_another_one(life: SchemaLife) -> None:
+    """The table has no column of it yet."""
+    old, new = thing(field("x", "string")), thing(field("x", "long"))
+    life.register(old)
+    life.send(old, {"x": "a"})
+    life.registry.retire(TOPIC, 1)
+    assert life.registry.register(TOPIC, new).number == 2
+    life.send(new, {"x": 5})
+    assert len(life.load()) == 1
+    assert life.rows() == [{"x": 5}]

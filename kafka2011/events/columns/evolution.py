@@ -132,12 +132,20 @@ def evolved(schemas: KnownSchemas, topic: str, held: HeldColumns | None = None) 
 
     A schema that cannot become columns costs only its own events. Raises UnknownSchemaError.
     """
-    return evolution_of(tuple(schemas.stored(topic)), topic, held)
+    return evolution_of(tuple(schemas.stored(topic)), topic, held, tuple(schemas.retired(topic)))
 
 
 @lru_cache(64)
-def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held: HeldColumns | None) -> Evolution:
-    """Return what these schemas, with their numbers, come to; see `evolved`. Kept, as each load needs it again."""
+def evolution_of(
+    schemas: tuple[tuple[int, EventSchema], ...],
+    topic: str,
+    held: HeldColumns | None,
+    retired: tuple[tuple[int, EventSchema], ...] = (),
+) -> Evolution:
+    """Return what these schemas, with their numbers, come to; see `evolved`. Kept, as each load needs it again.
+
+    Events of `retired` schemas are refused.
+    """
     unfit: dict[int, str] = {}
     for number, schema in schemas:
         try:
@@ -152,6 +160,9 @@ def evolution_of(schemas: tuple[tuple[int, EventSchema], ...], topic: str, held:
     for number, schema in schemas:
         if number in unfit:
             evolution.refuse(schema.fingerprint, unfit[number])
+    for number, schema in retired:
+        hint = f"`kafka2011 schemas retire {topic} {number} --undo` takes it back"
+        evolution.refuse(schema.fingerprint, f"schema {number} of topic {topic} is retired: {hint}")
     return evolution
 
 

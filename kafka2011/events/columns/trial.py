@@ -26,17 +26,26 @@ if TYPE_CHECKING:
     Numbered = tuple[int, EventSchema]
 
 
-def check_usable(new: EventSchema, known: Sequence[Numbered], topic: str, *, may_exclude: bool = False) -> None:
+def check_usable(
+    new: EventSchema,
+    known: Sequence[Numbered],
+    topic: str,
+    *,
+    number: int | None = None,
+    may_exclude: bool = False,
+) -> None:
     """Check that a new schema can be used in a topic with these known ones, whose numbers rise.
 
-    With `may_exclude` its types may exclude those of other schemas, as far as a new table has columns for its events:
-    events of the others then wait in quarantine, or its own where a table has columns of the other types already.
+    `number` is the one that it will have, for the reasons; the next one unless it is given. With `may_exclude` its
+    types may exclude those of other schemas, as far as a new table has columns for its events: events of the others
+    then wait in quarantine, or its own where a table has columns of the other types already.
+
     Raises ColumnError and InvalidSchemaError, which name the field and the reason.
     """
     table_columns(new, topic)
     samples = _payloads(new, topic)
     fit = [(number, schema) for number, schema in known if _has_columns(schema, topic)]
-    numbered = (known[-1][0] + 1 if known else 1, new)
+    numbered = (number or (known[-1][0] + 1 if known else 1), new)
     together = evolution_of((*fit, numbered), topic, None)
     if may_exclude:
         why = together.why_refused(new) or _why_no_rows(evolution_of((numbered,), topic, None), new, samples)

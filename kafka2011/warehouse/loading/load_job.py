@@ -6,7 +6,7 @@ Everything here pickles. No ZooKeeper: addresses and schemas come along.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from kafka2011.audit.report import (
     short_ids,
     short_ids_of_text,
 )
+from kafka2011.events.errors import UnansweredSchemaError
 from kafka2011.spark.reader import PlannedRange, RangeReader, ReadSettings
 from kafka2011.warehouse.loading.coverage import Coverage, Run, runs_of
 from kafka2011.warehouse.loading.row_files import RowFiles
@@ -29,11 +30,12 @@ from kafka2011.warehouse.rows.decode import CORRUPT, PLACE, BatchDecoder, Refuse
 from zk.cluster import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from pyarrow import NativeFile
 
+    from kafka2011.events.schema_registry import Answers
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.output import Output
 
@@ -73,6 +75,17 @@ class TaskResult(NamedTuple):
             coverage.add_corrupt(*corrupt_range)
 
 
+class UnansweredTask(NamedTuple):
+    """A task that has written nothing: fingerprints in its ranges have to be looked up before it runs again."""
+
+    task: LoadTask
+    fingerprints: frozenset[str]
+
+
+_MAX_UNANSWERED = 100_000
+"""The fingerprints that are looked up before a task runs again; it may meet further ones then."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadJob:
     """What the tasks of one load do. It holds about three times `held_bytes`, and a message or compressed set."""
@@ -84,21 +97,44 @@ class LoadJob:
     held_bytes: int
     is_counted: bool = False
 
-    def __call__(self, task: LoadTask) -> TaskResult:
-        """Load some ranges. Raises DataLossError, BrokerAwayError, OSError."""
+    def __call__(self, task: LoadTask) -> TaskResult | UnansweredTask:
+        """Load some ranges, unless schemas have to be looked up first.
+
+        Raises DataLossError, BrokerAwayError, OSError.
+        """
         files = RowFiles(self.output, self.held_bytes)
         counts: list[Count] = []
+        unanswered: set[str] = set()
         with _RefusedFile(self.topic, self.output) as refused:
-            for planned in task:
-                for batch in RangeReader(*planned, self.reading).batches():
-                    rows, bad = self.decoder.decode(batch)
-                    files.add(rows)
-                    if bad:
-                        refused.write(batch, bad)
-                    if self.is_counted:
-                        counts += counted_in(self.topic, rows)
+            for batch in self._batches(task):
+                if not unanswered:
+                    try:
+                        rows, bad = self.decoder.decode(batch)
+                    except UnansweredSchemaError:
+                        files.discard()
+                    else:
+                        files.add(rows)
+                        if bad:
+                            refused.write(batch, bad)
+                        if self.is_counted:
+                            counts += counted_in(self.topic, rows)
+                        continue
+                unanswered |= self.decoder.unanswered(batch)
+                if len(unanswered) >= _MAX_UNANSWERED:
+                    break
             files.end()
+        if unanswered:
+            refused.discard()
+            return UnansweredTask(task, frozenset(unanswered))
         return TaskResult(files.files, files.runs, refused.runs, refused.corrupt, refused.name, counts)
+
+    def with_answers(self, answers: Answers) -> LoadJob:
+        """Return the job for processes that know what fingerprints stand for."""
+        return replace(self, decoder=self.decoder.with_answers(*answers))
+
+    def _batches(self, task: LoadTask) -> Iterator[pa.RecordBatch]:
+        for planned in task:
+            yield from RangeReader(*planned, self.reading).batches()
 
 
 class _RefusedFile:
@@ -129,6 +165,12 @@ class _RefusedFile:
             *(column.to_pylist() for column in places.take(pa.array(corrupt, pa.int64())).columns), strict=True
         ):
             self.corrupt.append((TopicPartition(self._topic, broker_id, partition), start, end))
+
+    def discard(self) -> None:
+        """Remove the file, if there is one. Raises OSError."""
+        if self.name:
+            self._stack.close()
+            self._output.delete(self.name)
 
     def __enter__(self) -> _RefusedFile:
         return self

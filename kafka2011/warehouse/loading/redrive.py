@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka2011.events.registry_schemas import RegistrySchemas
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.json_document import read_document
 from kafka2011.spark.batches import SCHEMA
@@ -127,9 +128,9 @@ def _redrive(
 
 def _decoder(client: ZkClient, table: TopicTable, newest: Commit, place: WorkPlace) -> BatchDecoder:
     registry = SchemaRegistry(client)
-    known = registry.schemas(table.topic)
-    place.schema = known[-1].number if known else None
-    return decoder_for(table, newest, registry.snapshot(table.topic), newest.number + 1)
+    schemas = registry.of_topic(table.topic)
+    place.schema = schemas.newest_number
+    return decoder_for(table, newest, RegistrySchemas(registry, table.topic, schemas), newest.number + 1)
 
 
 def _decode(

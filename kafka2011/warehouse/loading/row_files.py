@@ -42,6 +42,7 @@ class RowFiles:
         self._max_held_bytes = held_bytes
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
+        self._names: list[str] = []
         self.files: list[DataFile] = []
         self.runs: list[Run] = []
 
@@ -53,6 +54,13 @@ class RowFiles:
         self._held_bytes += rows.nbytes
         if self._held_bytes >= self._max_held_bytes:
             self.end()
+
+    def discard(self) -> None:
+        """Remove the rows that were taken, also the files that were written. Raises OSError."""
+        for name in self._names:
+            self._output.delete(name)
+        self._held, self._held_bytes = [], 0
+        self.files, self.runs, self._names = [], [], []
 
     def end(self) -> None:
         """Write what is held. Raises OSError."""
@@ -72,6 +80,7 @@ class RowFiles:
 
     def _write(self, day: date, rows: pa.Table) -> None:
         name = f"{DATE}={day.isoformat()}/{uuid4().hex}.parquet"
+        self._names.append(name)
         metadata: list[pq.FileMetaData] = []
         with self._output.create(name) as file:
             pq.write_table(

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.errors import KafkaError
-from kafka2011.events.errors import UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.spark.cluster_lookup import RegistryLookup
 from kafka2011.spark.lookup import OffsetLookup
@@ -28,7 +27,7 @@ from kafka2011.warehouse.errors import CoverageError, GivenUpError, OvertakenErr
 from kafka2011.warehouse.loading.coverage import Coverage
 from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.gaps import explain
-from kafka2011.warehouse.loading.load_job import LoadJob
+from kafka2011.warehouse.loading.load_job import LoadJob, UnansweredTask
 from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
 from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
 from kafka2011.warehouse.loading.place import WorkPlace
@@ -43,15 +42,17 @@ from zk.audit import AuditNodes
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafka2011.events.columns.held_columns import Widening
+    from kafka2011.events.schema_registry import Answers
+    from kafka2011.events.schemas import EventSchema
     from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
     from kafka2011.warehouse.loading.counting import LoadAccount, LoadAudit
     from kafka2011.warehouse.loading.engine import Engine
-    from kafka2011.warehouse.loading.load_job import LoadTask
+    from kafka2011.warehouse.loading.load_job import LoadTask, TaskResult
     from kafka2011.warehouse.loading.load_settings import LoadSettings
     from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.loading.resolving import Begun
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_MOST_OTHERS = 1000
 PATIENCE_S = 5.0
 """A broker that has not said within this time where its logs end is left for the next load."""
 
@@ -149,6 +151,7 @@ class TopicLoad:
         self._audit = audit
         self._client = client
         self._registry = None if client is None else SchemaRegistry(client)
+        self._others: dict[str, EventSchema] = {}  # schemas of other topics that events have named, by fingerprint
         self.place = WorkPlace()
         self._wider: Mapping[str, Widening] = {}  # what the table is to become before it takes what was written last
 
@@ -256,11 +259,10 @@ class TopicLoad:
         """Write rows and quarantine of the ranges, check that they are all there is, and return commit and files."""
         resolved, account = work.resolved, work.account
         registry = self._registry or SchemaRegistry(work.client)
-        known = registry.schemas(self._topic)
-        if not known:
-            raise UnknownSchemaError.of_topic(self._topic)
-        self.place.schema = known[-1].number
-        decoder = decoder_for(self._table, work.newest, registry.snapshot(self._topic), work.number)
+        schemas = registry.of_topic(self._topic)
+        self.place.schema = schemas.newest_number
+        known = schemas.known(self._topic).with_answers(self._others.values(), ())
+        decoder = decoder_for(self._table, work.newest, known, work.number)
         self._wider = decoder.widened
         output = self._table.output(staging)
         offsets = {
@@ -280,7 +282,7 @@ class TopicLoad:
         refused_files: list[str] = []
         tasks = self._tasks(work.lookup, resolved.ranges)
         are_small = len(tasks) < 2 and resolved.size_bytes <= SMALL_BYTES
-        for result in self._engine.run(job, tasks, are_small=are_small):
+        for result in self._results(registry, job, tasks, are_small=are_small):
             result.cover(coverage)
             files += result.files
             refused_files += filter(None, [result.refused_file])
@@ -302,9 +304,35 @@ class TopicLoad:
             ranges=ranges,
             rows=sum(loaded.rows for loaded in ranges),
             quarantined=sum(loaded.quarantined for loaded in ranges),
-            schema=known[-1].number,
+            schema=schemas.newest_number,
         )
         return commit, files
+
+    def _results(
+        self, registry: SchemaRegistry, job: LoadJob, tasks: Sequence[LoadTask], *, are_small: bool
+    ) -> Iterator[TaskResult]:
+        """Run tasks, and again those whose events name schemas that are none of the topic's, once these are looked up.
+
+        Raises ZkUnavailable: no event goes to quarantine because nobody could ask.
+        """
+        while tasks:
+            again: list[UnansweredTask] = []
+            for result in self._engine.run(job, tasks, are_small=are_small):
+                if isinstance(result, UnansweredTask):
+                    again.append(result)
+                else:
+                    yield result
+            if not again:
+                return
+            answers = registry.answers(frozenset().union(*(unanswered.fingerprints for unanswered in again)))
+            self._keep(answers)
+            job, tasks = job.with_answers(answers), [unanswered.task for unanswered in again]
+
+    def _keep(self, answers: Answers) -> None:
+        """Keep schemas of other topics for the next loads, as long as there are not too many."""
+        self._others.update((schema.fingerprint, schema) for schema in answers.found)
+        if len(self._others) > _MOST_OTHERS:
+            self._others.clear()
 
     def _tasks(self, lookup: OffsetLookup, ranges: Iterable[OffsetRange]) -> list[LoadTask]:
         full = [offset_range for offset_range in ranges if offset_range.size_bytes]

@@ -10,6 +10,7 @@ import json
 import logging
 import struct
 from collections import defaultdict
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,13 +21,14 @@ import pyarrow.compute as pc
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, fingerprint_of
 from kafka2011.events.columns.evolution import evolved
 from kafka2011.events.columns.values import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
-from kafka2011.events.errors import UndecodableEventError, UnknownSchemaError
+from kafka2011.events.errors import InvalidSchemaError, UndecodableEventError, UnknownSchemaError
 from kafka2011.warehouse.rows.batch_reader import batch_reader
 from kafka2011.warehouse.rows.columns import LOAD_ID, OWN, SCHEMA, arrow_of, table_schema
 from kafka2011.warehouse.rows.program import compile_program
+from zk.errors import MalformedNode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,8 +79,24 @@ class BatchDecoder:
     def __reduce__(self) -> tuple[type[BatchDecoder], tuple[str, KnownSchemas, int, HeldColumns | None]]:
         return BatchDecoder, (self._topic, self._schemas, self._load_id, self._held)
 
+    def with_answers(self, found: Iterable[EventSchema], absent: Iterable[str]) -> BatchDecoder:
+        """Return a decoder that also knows schemas that were looked up, and fingerprints that nobody has registered."""
+        return BatchDecoder(self._topic, self._schemas.with_answers(found, absent), self._load_id, self._held)
+
+    def unanswered(self, batch: pa.RecordBatch) -> set[str]:
+        """Return the fingerprints in a batch of which it is not known whether they are registered."""
+        heads = pc.unique(pc.binary_slice(batch.column("value"), 0, HEADER_BYTES)).to_pylist()
+        found: set[str] = set()
+        for head in heads:
+            with suppress(UndecodableEventError):
+                found.add(fingerprint_of(head or b""))
+        return {fingerprint for fingerprint in found if not self._schemas.is_answered(fingerprint)}
+
     def decode(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RefusedRow]]:
-        """Return the rows of the table that a batch of the source holds, and what could not be decoded."""
+        """Return the rows of the table that a batch of the source holds, and what could not be decoded.
+
+        Raises UnansweredSchemaError: see `unanswered`.
+        """
         decoded: list[pa.RecordBatch] = []
         doubtful: list[int] = []
         if batch.num_rows:
@@ -121,7 +139,7 @@ class BatchDecoder:
         if head not in self.readers:
             try:
                 schema = self._schemas.schema_of(fingerprint_of(head))
-            except (UndecodableEventError, UnknownSchemaError):
+            except (InvalidSchemaError, MalformedNode, UndecodableEventError, UnknownSchemaError):
                 return None  # and is not kept: there may be as many as there are messages
             self.readers[head] = batch_reader(schema.fingerprint, partial(self._program, schema))
         return self.readers[head]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.cli.app import main
-from kafka2011.warehouse.table import upkeep
+from kafka2011.warehouse.table.compaction import compact as compact_table
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, TOPIC, load
 
@@ -74,14 +74,14 @@ def test_a_table_that_fails_leaves_others_alone(
 def test_an_unexpected_error_of_a_table_leaves_others_alone(
     run: Callable[..., tuple[int, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = upkeep.compact
+    real = compact_table
 
     def compact(table: TopicTable, target_bytes: int) -> Any:
         if table.name == "again":
             raise KeyError("error")
         return real(table, target_bytes)
 
-    monkeypatch.setattr(upkeep, "compact", compact)
+    monkeypatch.setattr("kafka2011.warehouse.table.upkeep.compact", compact)
     status, line = run("compact")
     assert status == 1
     assert [each["topic"] for each in line["topics"]] == [TOPIC]
