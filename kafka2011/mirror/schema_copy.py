@@ -1,7 +1,8 @@
 """Schemas of mirrored topics, kept in the target's registry too, so that readers can decode the events there.
 
 They are copied before anything of a topic is forwarded, and then looked for again and again. So events of a schema that
-is registered later may arrive a few seconds before it.
+is registered later may arrive a few seconds before it. A schema that the target refuses is left out, and the log says
+why; later ones are copied.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import ExitStack
 from typing import Self
 
 from kafka2011.errors import KafkaError
-from kafka2011.events.errors import SchemaError
+from kafka2011.events.errors import SchemaError, UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from zk.connecting import connect
 from zk.errors import MalformedNode
@@ -36,7 +37,7 @@ class SchemaCopy:
         self._stop = stop
         self._lock = threading.Lock()  # of what follows
         self._sources: dict[str, SchemaRegistry] = {}
-        self._copied: dict[tuple[str, str], int] = {}  # by source and topic, the number of the newest
+        self._done: dict[tuple[str, str], set[int]] = {}  # by source and topic, the numbers that are copied or refused
         self._thread = threading.Thread(target=self._run, name="mirror schemas", daemon=True)
         self._thread.start()
 
@@ -71,7 +72,7 @@ class SchemaCopy:
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_S):
-            for source, topic in list(self._copied):
+            for source, topic in list(self._done):
                 try:
                     self._copy(source, topic)
                 except KafkaError as error:
@@ -81,8 +82,16 @@ class SchemaCopy:
         with self._lock:
             if source not in self._sources:
                 self._sources[source] = SchemaRegistry(self._stack.enter_context(connect(source)))
-            known = self._copied.setdefault((source, topic), 0)
-            for number, schema in self._sources[source].schemas(topic):
-                if number > known:
-                    self._target.register(topic, schema, force=True)  # which the source's registry has accepted
-                    self._copied[source, topic] = number
+            done = self._done.setdefault((source, topic), set())
+            try:
+                schemas = self._sources[source].of_topic(topic)
+            except UnknownSchemaError:
+                return
+            for number, schema in sorted((*schemas.in_use, *schemas.retired), key=lambda numbered: numbered.number):
+                if number in done:
+                    continue
+                try:
+                    self._target.register(topic, schema, force=True)  # the source's registry has accepted its types
+                except SchemaError as error:
+                    logger.error("schema %d of %s at %s is not copied: %s", number, topic, source, error)  # noqa: TRY400
+                done.add(number)
