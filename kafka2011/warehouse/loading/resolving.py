@@ -9,21 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.spark.errors import BrokerAwayError, DataLossError, UnknownTopicError
+from kafka2011.spark.log_check import LogCheck, compare
 from kafka2011.spark.plan import ReplacedLog, ResolvedOffsets, resolve_after
 from kafka2011.warehouse.errors import ReplacedLogError
-from kafka2011.warehouse.loading.log_check import checks_of, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.options import ReadOptions
-    from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.table.commits import Commit
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+LOG_CHECKS = "log_checks"
+"""Where a commit keeps them."""
 REGISTERED_WITHIN_S = 10.0
 """So long a first load waits for a topic: brokers register it a moment after the first message for it has come."""
 _ASK_EVERY_S = 0.2
@@ -34,6 +35,17 @@ class Begun(NamedTuple):
 
     resolved: ResolvedOffsets
     checks: Mapping[TopicPartition, LogCheck]
+
+
+def checks_of(commit: Commit | None) -> dict[TopicPartition, LogCheck]:
+    """Return the checks that a commit keeps, for the offsets that it has."""
+    if commit is None:
+        return {}
+    kept = commit.extra.get(LOG_CHECKS, {})
+    checks = {
+        partition: LogCheck(*kept[partition.znode_name]) for partition in commit.offsets if partition.znode_name in kept
+    }
+    return {partition: check for partition, check in checks.items() if check.end == commit.offsets[partition]}
 
 
 def resolve(

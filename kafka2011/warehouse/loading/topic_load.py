@@ -20,6 +20,7 @@ from kafka2011.audit.cluster_clock import earlier_ms
 from kafka2011.errors import KafkaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.spark.cluster_lookup import RegistryLookup
+from kafka2011.spark.log_check import checks_to_json
 from kafka2011.spark.lookup import OffsetLookup
 from kafka2011.spark.plan import DataLoss, plan
 from kafka2011.spark.reader import ReadSettings
@@ -29,9 +30,8 @@ from kafka2011.warehouse.loading.decoding import decoder_for
 from kafka2011.warehouse.loading.gaps import explain
 from kafka2011.warehouse.loading.load_job import LoadJob, UnansweredTask
 from kafka2011.warehouse.loading.load_settings import SMALL_BYTES, TASK_BYTES
-from kafka2011.warehouse.loading.log_check import LOG_CHECKS, checks_to_json
 from kafka2011.warehouse.loading.place import WorkPlace
-from kafka2011.warehouse.loading.resolving import in_our_words, once_registered, resolve
+from kafka2011.warehouse.loading.resolving import LOG_CHECKS, in_our_words, once_registered, resolve
 from kafka2011.warehouse.loading.table_reports import TimedEnds
 from kafka2011.warehouse.loading.watermark import Watermark, is_news
 from kafka2011.warehouse.table.commits import WATERMARK, Commit, LoadedRange, Operation
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kafka2011.events.columns.held_columns import Widening
     from kafka2011.events.schema_registry import Answers
     from kafka2011.events.schemas import EventSchema
+    from kafka2011.spark.log_check import LogCheck
     from kafka2011.spark.offset_ranges import OffsetRange
     from kafka2011.spark.plan import ResolvedOffsets
     from kafka2011.spark.reader import PlannedRange
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.loading.engine import Engine
     from kafka2011.warehouse.loading.load_job import LoadTask, TaskResult
     from kafka2011.warehouse.loading.load_settings import LoadSettings
-    from kafka2011.warehouse.loading.log_check import LogCheck
     from kafka2011.warehouse.loading.resolving import Begun
     from kafka2011.warehouse.table.data_files import DataFile
     from kafka2011.warehouse.table.quarantine import Quarantine

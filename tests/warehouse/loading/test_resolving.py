@@ -11,11 +11,11 @@ import pytest
 
 from kafka2011.message.message_set import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError, UnknownTopicError
+from kafka2011.spark.log_check import CHECKED_BYTES, checks_to_json
 from kafka2011.spark.offset_ranges import OffsetRange
 from kafka2011.warehouse.errors import ReplacedLogError
 from kafka2011.warehouse.loading.load_settings import LoadSettings
-from kafka2011.warehouse.loading.log_check import CHECKED_BYTES, LOG_CHECKS, checks_of, checks_to_json
-from kafka2011.warehouse.loading.resolving import Begun, in_our_words, once_registered, resolve
+from kafka2011.warehouse.loading.resolving import LOG_CHECKS, Begun, checks_of, in_our_words, once_registered, resolve
 from kafka2011.warehouse.table.commits import Commit, Operation
 from tests.support.cluster_in_memory import ClusterInMemory
 from tests.support.logs_in_memory import LogInMemory

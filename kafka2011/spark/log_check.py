@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 
     from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.offset_ranges import OffsetRange
-    from kafka2011.warehouse.table.commits import Commit
     from zk.cluster import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-LOG_CHECKS = "log_checks"
-"""Where a commit keeps them."""
 CHECKED_BYTES = 1024
 """Enough for an event, which has an id of its own."""
 
@@ -46,17 +43,6 @@ class Compared(NamedTuple):
 
     checks: dict[TopicPartition, LogCheck]
     others: frozenset[TopicPartition]
-
-
-def checks_of(commit: Commit | None) -> dict[TopicPartition, LogCheck]:
-    """Return the checks that a commit keeps, for the offsets that it has."""
-    if commit is None:
-        return {}
-    kept = commit.extra.get(LOG_CHECKS, {})
-    checks = {
-        partition: LogCheck(*kept[partition.znode_name]) for partition in commit.offsets if partition.znode_name in kept
-    }
-    return {partition: check for partition, check in checks.items() if check.end == commit.offsets[partition]}
 
 
 def checks_to_json(checks: Mapping[TopicPartition, LogCheck]) -> dict[str, list[int]]:
