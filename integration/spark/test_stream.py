@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQueryListener
 
+from kafka2011.admin.topic_changes import delete_topic
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.message.compression import Codec
 from kafka2011.spark import lag_bytes, present_lag_bytes, source_metrics
@@ -141,6 +142,29 @@ def test_a_restart_repeats_a_micro_batch_exactly(
     assert len(batches.rows) > 3
     largest = max(sum(len(row.value) for row in rows if row.index_in_set == 0) for rows in batches.rows.values())
     assert largest < 15_000 + 2 * 100
+
+
+def test_a_topic_that_was_created_again_is_no_topic_to_read_on(
+    topic: str,
+    cluster: LocalCluster,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    start: Callable[..., StreamingQuery],
+    batches: Batches,
+) -> None:
+    """A query whose offset lies in a new, longer log fails; failOnDataLoss=false reads that log from its start."""
+    old, new = numbered(0, 50), numbered(1000, 500)
+    create(topic)
+    publish(cluster.brokers[0], topic, old)
+    assert start(topic, trigger=AVAILABLE_NOW).awaitTermination(60)
+    with connect(cluster.zk_connect) as client:
+        delete_topic(client, topic)
+    create(topic)
+    publish(cluster.brokers[0], topic, new)
+    with pytest.raises(StreamingQueryException, match="was deleted and created again"):
+        start(topic, trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert start(topic, trigger=AVAILABLE_NOW, failOnDataLoss="false").awaitTermination(60)
+    assert batches.values == sorted(old + new)
 
 
 class LagWatch(StreamingQueryListener):  # type: ignore[misc]  # PySpark has no types for mypy here

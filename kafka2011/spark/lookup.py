@@ -215,28 +215,39 @@ class OffsetLookup(Closing):
             partition, lambda consumer: consumer.fetch(partition.topic, partition.partition, offset, max_bytes).data
         )
 
-    def fetch_together(self, wanted: Iterable[tuple[TopicPartition, int, int]]) -> list[bytes | None]:
+    def fetch_together(
+        self, wanted: Iterable[tuple[TopicPartition, int, int]], *, is_patient: bool = True
+    ) -> list[bytes | BrokerConnectionError | None]:
         """Fetch bytes of several logs, for each its partition, offset and number of bytes, with few requests.
 
-        Waits for brokers that are away. None where a log does not have the offset. Raises BrokerAwayError, BrokerError.
+        None where a log does not have the offset. Waits for brokers that are down, and raises BrokerAwayError in the
+        end; with `is_patient` False there is an error in place of what such a broker has. Raises BrokerError.
         """
-        asked = list(wanted)
-        payloads: list[bytes | None] = [None] * len(asked)
+        requested = list(wanted)
+        payloads: list[bytes | BrokerConnectionError | None] = [None] * len(requested)
         by_broker: dict[int, list[int]] = {}
-        for number, (partition, _, _) in enumerate(asked):
+        for number, (partition, _, _) in enumerate(requested):
             by_broker.setdefault(partition.broker_id, []).append(number)
         for numbers in by_broker.values():
             for first in range(0, len(numbers), _TOGETHER):
                 some = numbers[first : first + _TOGETHER]
-                for number, part in zip(some, self._multifetch([asked[index] for index in some]), strict=True):
+                try:
+                    parts = self._multifetch([requested[index] for index in some], is_patient=is_patient)
+                except BrokerConnectionError as error:
+                    for number in some:
+                        payloads[number] = error
+                    continue
+                for number, part in zip(some, parts, strict=True):
                     if part.error is None:
                         payloads[number] = part.data
                     elif not isinstance(part.error, OffsetOutOfRangeError):
                         raise part.error
         return payloads
 
-    def _multifetch(self, parts: list[tuple[TopicPartition, int, int]]) -> list[FetchedSet]:
+    def _multifetch(self, parts: list[tuple[TopicPartition, int, int]], *, is_patient: bool) -> list[FetchedSet]:
         fetches = [(where.topic, where.partition, offset, max_bytes) for where, offset, max_bytes in parts]
+        if not is_patient:
+            return self._consumer(parts[0][0]).multifetch(fetches)
         return self._ask(parts[0][0], lambda consumer: consumer.multifetch(fetches))
 
     def persist(self, ask: Callable[[], T]) -> T:

@@ -38,6 +38,7 @@ NEW_QUERY: Nested = {MARK: {}}
 """The offset of a query that has written nothing to its checkpoint. No micro-batch ever ends with it."""
 
 _SINCE = "sinceMs"
+_LOG_CHECKS = "logChecks"
 
 MAX_OFFSET = 2**63 - 1
 MAX_SEGMENTS = 1_000_000
@@ -62,15 +63,28 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(nest(offsets))
 
 
-def mark(nested: Nested, since_ms: int | None) -> Nested:
-    """Add to a stream's offsets the time from which it reads partitions that appear; None: from their beginning."""
-    return nested if since_ms is None else nested | {MARK: {_SINCE: since_ms}}
+def mark(nested: Nested, since_ms: int | None, log_checks: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, Any]:
+    """Add to a stream's offsets what it needs besides them, under MARK.
+
+    `since_ms` is the time from which it reads partitions that appear; None: from their beginning. `log_checks` is what
+    `log_check.nest_checks` returns.
+    """
+    added: dict[str, Any] = {} if since_ms is None else {_SINCE: since_ms}
+    if log_checks:
+        added[_LOG_CHECKS] = log_checks
+    return {**nested, MARK: added} if added else dict(nested)
 
 
 def since_ms_of(nested: Mapping[str, Any]) -> int | None:
-    """Return what `mark` added."""
+    """Return the time that `mark` added."""
     since_ms: int | None = nested.get(MARK, {}).get(_SINCE)
     return since_ms
+
+
+def log_checks_of(nested: Mapping[str, Any]) -> dict[str, dict[str, list[int]]]:
+    """Return the checks that `mark` added; offsets of releases before 0.3 have none."""
+    log_checks: dict[str, dict[str, list[int]]] = nested.get(MARK, {}).get(_LOG_CHECKS, {})
+    return log_checks
 
 
 def flatten(nested: object, least: int = 0) -> Offsets:

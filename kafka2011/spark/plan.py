@@ -104,8 +104,8 @@ class DataLoss:
         """Take note of a loss. Raises DataLossError."""
         if self._fail:
             raise DataLossError(
-                f"{what}. Some data may have been missed: retention or a broken disk removed it before it was read."
-                " To go on with what there is, set failOnDataLoss to false"
+                f"{what}. Some data may have been missed: it was removed before it was read, by retention, with its"
+                " topic or with a disk. To go on with what there is, set failOnDataLoss to false"
             )
         logger.warning("data loss: %s", what)
 

@@ -5,6 +5,10 @@ restart give exactly the same rows. So every offset returned here is pinned ther
 not record the initial offset that it is given. So that is NEW_QUERY, and the first micro-batch has no rows; its end
 says where the query begins. Likewise, a partition that appears later first gets the offset that it begins at, without
 rows.
+
+Beside the offsets are checks of the bytes before them, by which a topic is noticed that was deleted and created again
+(`log_check`). A log in the place of the one that was read is begun like a partition that appears: first by its offset,
+without rows.
 """
 
 from __future__ import annotations
@@ -16,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from kafka2011.errors import KafkaError
+from kafka2011.errors import BrokerConnectionError, KafkaError
 from kafka2011.outages import Outages
 from kafka2011.spark.errors import BrokerAwayError
-from kafka2011.spark.offset_ranges import NEW_QUERY, OffsetRange, flatten, mark, nest, since_ms_of
+from kafka2011.spark.log_check import check_now, compare_now, flatten_checks, nest_checks
+from kafka2011.spark.offset_ranges import NEW_QUERY, OffsetRange, flatten, log_checks_of, mark, nest, since_ms_of
 from kafka2011.spark.plan import DataLoss, admit, answered, births, plan, resolve_stream_start, unknown_topics
 from kafka2011.spark.reader import ReadSettings, read_partition
 from kafka2011.wire.protocol import LATEST
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
     from kafka2011.spark.cluster_lookup import Cluster
+    from kafka2011.spark.log_check import LogCheck
     from kafka2011.spark.lookup import OffsetLookup
     from kafka2011.spark.offset_ranges import Nested, Offsets
     from kafka2011.spark.options import StreamOptions
@@ -122,7 +128,8 @@ class StreamPlanner:
         self._lookup = lookup
         self._clock = clock
         self._loss = DataLoss(options)
-        self._begun: Nested | None = None  # where a new query begins, once that was asked
+        self._begun: dict[str, Any] | None = None  # start offsets of a new query
+        self._planned: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None  # the last micro-batch
         self._target: Offsets | None = None  # where an AvailableNow query stops
         self._given_up: set[TopicPartition] = set()  # which had no end to stop at
         self._latest: Offsets = {}
@@ -134,26 +141,67 @@ class StreamPlanner:
         self._left: set[str] = set()  # topics that are no longer subscribed to
         self._shut_out = Outages(logger, later=logging.DEBUG)  # while the group has members, nothing can be committed
 
-    def end(self, start: Mapping[str, Any], max_bytes: int | None) -> Nested:
+    def end(self, start: Mapping[str, Any], max_bytes: int | None) -> dict[str, Any]:
         """Return where a micro-batch from `start` ends, or `start` when there is nothing new."""
         if start == NEW_QUERY:
             if self._begun is None:
                 self._begun = self._begin()
             return self._begun
         begin, since_ms = flatten(start), since_ms_of(start)
+        checks = flatten_checks(log_checks_of(start), begin)
         wanted = self._wanted(begin)
         latest = self._look(wanted)
         bounded = latest if self._target is None else self._targets(wanted)
         end = {**begin, **{partition: bounded[partition] for partition in wanted if partition in bounded}}
-        for partition in begin:
-            if end[partition] < begin[partition]:
-                self._loss.report(f"{partition} ends at {end[partition]}, but was read up to {begin[partition]}")
-        if self._is_early(begin, end):
+        shorter = {partition for partition in begin if end[partition] < begin[partition]}
+        if not shorter and self._is_early(begin, end):
             return dict(start)
+        end |= self._restarts(shorter, begin, end, checks)
         if max_bytes is not None:
             end |= admit(self._lookup, begin, end, max_bytes, self._loss)
         end |= births(self._lookup, bounded.keys() - begin.keys(), since_ms)
-        return mark(nest(end), since_ms)
+        planned = self._pin(begin, end, checks, since_ms)
+        self._planned = start, planned
+        return planned
+
+    def _restarts(
+        self,
+        shorter: set[TopicPartition],
+        begin: Offsets,
+        end: Offsets,
+        checks: Mapping[TopicPartition, LogCheck],
+    ) -> Offsets:
+        """Return where to go on with partitions whose log is not the one that was read up to `begin`.
+
+        That is the first offset of the new log. Partitions whose broker is down now stay where they are.
+        """
+        grown = [partition for partition, offset in begin.items() if end[partition] > offset]
+        compared = compare_now(
+            self._lookup, [(partition, checks[partition]) for partition in grown if partition in checks]
+        )
+        restarts = {partition: begin[partition] for partition in compared.unanswered}
+        for partition in sorted(compared.others | shorter):
+            self._loss.report(_replacement(partition, begin[partition], end[partition]))
+            try:
+                restarts[partition] = self._lookup.birth(partition, None)
+            except BrokerConnectionError:  # its next answer is taken
+                restarts[partition] = begin[partition]
+        return restarts
+
+    def _pin(
+        self, begin: Offsets, end: Offsets, checks: Mapping[TopicPartition, LogCheck], since_ms: int | None
+    ) -> dict[str, Any]:
+        """Return the end of a micro-batch as the checkpoint has it, with a check for each offset that has moved.
+
+        Partitions whose broker is down now stay where they are.
+        """
+        moved = {partition: offset for partition, offset in end.items() if begin.get(partition) != offset}
+        made = check_now(self._lookup, moved)
+        staying = {partition: begin[partition] for partition in made.unanswered if partition in begin}
+        kept = {
+            partition: check for partition, check in checks.items() if partition not in moved.keys() - staying.keys()
+        }
+        return mark(nest(end | staying), since_ms, nest_checks(kept | made.checks))
 
     def _is_early(self, begin: Offsets, end: Offsets) -> bool:
         """Say whether a micro-batch waits for more, as minBytesPerTrigger and maxTriggerDelay ask."""
@@ -183,7 +231,7 @@ class StreamPlanner:
         """Return the tasks of the micro-batch from `start` to `end`.
 
         A partition that is not in `start` begins with the next micro-batch. One that ends before it starts has nothing
-        to read: its log was lost and has begun anew, which was reported.
+        to read: another log is in its place, which was reported. Raises DataLossError and BrokerAwayError.
         """
         begin, stop = flatten(start), flatten(end)
         ranges = [
@@ -191,8 +239,35 @@ class StreamPlanner:
             for partition in sorted(stop)
             if begin.get(partition, stop[partition]) < stop[partition]
         ]
+        if self._planned != (start, end):  # an earlier process of this query has planned it
+            checks = [
+                flatten_checks(log_checks_of(nested), offsets) for nested, offsets in ((start, begin), (end, stop))
+            ]
+            ranges = self._still_there(ranges, checks)
         max_bytes = self._options.max_bytes_per_partition
         return plan(self._lookup, ranges, self._options.min_partitions, self._loss, max_bytes)
+
+    def _still_there(
+        self, ranges: list[OffsetRange], checks: list[dict[TopicPartition, LogCheck]]
+    ) -> list[OffsetRange]:
+        """Return the ranges whose logs are those that were planned to be read; waits for their brokers."""
+        away = self._lookup.await_brokers(each.topic_partition for each in ranges)
+        self._loss.report_away(away)
+        ranges = [each for each in ranges if each.topic_partition not in away]
+        wanted = [
+            (each.topic_partition, stored[each.topic_partition])
+            for each in ranges
+            for stored in checks
+            if each.topic_partition in stored
+        ]
+        others = compare_now(self._lookup, wanted).others
+        for each in ranges:
+            if each.topic_partition in others:
+                self._loss.report(
+                    f"{each.topic_partition} was to be read from {each.start} to {each.end}, but its log is another one"
+                    " now: the topic was deleted and created again, or its disk was replaced"
+                )
+        return [each for each in ranges if each.topic_partition not in others]
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Commit offsets to the group. While that is impossible, the query goes on: a later commit covers it."""
@@ -210,7 +285,7 @@ class StreamPlanner:
         """Close all connections."""
         self._lookup.close()
 
-    def _begin(self) -> Nested:
+    def _begin(self) -> dict[str, Any]:
         """Return where a new query begins."""
         options = self._options
         since_ms = None
@@ -222,7 +297,7 @@ class StreamPlanner:
             since_ms = int(self._clock.wall_s() * 1000)  # before brokers are asked: what comes from now on is read
         for topic in unknown_topics(options, self._discover()):
             logger.warning("topic %s is unknown: no broker has ever registered it; the query waits for it", topic)
-        return mark(nest(resolve_stream_start(options, self._lookup)), since_ms)
+        return self._pin({}, resolve_stream_start(options, self._lookup), {}, since_ms)
 
     def _wanted(self, begin: Offsets) -> Offsets:
         """Leave out topics that are no longer subscribed to: they keep their offsets, in case they come back."""
@@ -289,3 +364,13 @@ class StreamPlanner:
         self._given_up |= away.keys()
         self._target |= ends
         return self._target
+
+
+def _replacement(partition: TopicPartition, read_to: int, end: int) -> str:
+    """Return what has become of a partition's log that is not the one that was read."""
+    if end < read_to:
+        return f"{partition} ends at {end}, but was read up to {read_to}"
+    return (
+        f"{partition} was read up to {read_to}, but its log has other bytes before that offset now: the topic was"
+        " deleted and created again, or its disk was replaced"
+    )

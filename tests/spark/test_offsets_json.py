@@ -13,6 +13,7 @@ from kafka2011.spark.offset_ranges import (
     flatten,
     from_json,
     lag_bytes,
+    log_checks_of,
     mark,
     nest,
     since_ms_of,
@@ -76,7 +77,9 @@ def test_the_numbers_of_a_micro_batch() -> None:
 
 def test_what_stands_beside_topics_is_no_offset() -> None:
     """A stream's offsets can be given to a group, or as startingOffsets, as they are."""
-    marked = mark({"t": {"0-0": 1}}, 123)
+    marked = mark({"t": {"0-0": 1}}, 123, {"t": {"0-0": [1, 7]}})
     assert from_json(json.dumps(marked)) == {TopicPartition("t", 0, 0): 1}
     assert since_ms_of(marked) == 123
+    assert log_checks_of(marked) == {"t": {"0-0": [1, 7]}}
+    assert mark({"t": {"0-0": 1}}, None, {}) == {"t": {"0-0": 1}}
     assert since_ms_of({}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from contextlib import suppress
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.message.message_set import encode
 from kafka2011.spark.errors import BrokerAwayError, DataLossError
-from kafka2011.spark.offset_ranges import NEW_QUERY, Nested, flatten
+from kafka2011.spark.log_check import CHECKED_BYTES
+from kafka2011.spark.offset_ranges import MARK, NEW_QUERY, Nested, flatten
 from kafka2011.spark.options import StreamOptions
 from kafka2011.spark.stream_reader import StreamPlanner
 from tests.support.clocks import ManualClock
@@ -52,6 +54,16 @@ def begin(one: StreamPlanner) -> Nested:
     return start
 
 
+def offsets(nested: Nested) -> Nested:
+    """Return offsets without the checks beside them."""
+    return {topic: partitions for topic, partitions in nested.items() if topic != MARK}
+
+
+def other_segment(seed: bytes) -> bytes:
+    """Return a segment of 1,000 bytes whose messages are like no others."""
+    return encode(seed * 90) * 10
+
+
 def ranges(one: StreamPlanner, start: Nested, end: Nested) -> dict[TopicPartition, tuple[int, int]]:
     tasks = [each.offset_range for each in one.tasks(start, end)]
     return {each.topic_partition: (each.start, each.end) for each in tasks}
@@ -63,7 +75,7 @@ def test_a_stream_reads_all_and_then_what_comes(cluster: ClusterInMemory) -> Non
     start = begin(one)
     assert start == {"views": {"0-0": 0, "1-0": 0}}
     end = one.end(start, None)
-    assert end == {"views": {"0-0": 2000, "1-0": 1000}}
+    assert offsets(end) == {"views": {"0-0": 2000, "1-0": 1000}}
     assert ranges(one, start, end) == {ONE: (0, 2000), TWO: (0, 1000)}
     assert one.end(end, None) == end
     cluster.logs[TWO].data += MESSAGE
@@ -288,7 +300,7 @@ def test_a_new_partition_first_says_where_it_begins(cluster: ClusterInMemory) ->
     before = one.end(begin(one), None)
     cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT], 700)
     entered = one.end(before, None)
-    assert entered == {"views": {"0-0": 2000, "1-0": 1000, "2-0": 700}}
+    assert offsets(entered) == {"views": {"0-0": 2000, "1-0": 1000, "2-0": 700}}
     assert one.tasks(before, entered) == []
     assert ranges(one, entered, one.end(entered, None)) == {TopicPartition("views", 2, 0): (700, 1700)}
 
@@ -301,7 +313,7 @@ def test_a_stream_can_begin_before_its_topic(cluster: ClusterInMemory) -> None:
     assert one.end(start, None) == start == {}
     cluster.logs = logs
     entered = one.end(start, None)
-    assert one.end(entered, None) == {"views": {"0-0": 2000, "1-0": 1000}}
+    assert offsets(one.end(entered, None)) == {"views": {"0-0": 2000, "1-0": 1000}}
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=60), st.integers(1, 3000), st.data())
@@ -338,7 +350,7 @@ def test_admission_scans_no_more_than_it_admits(cluster: ClusterInMemory) -> Non
     start = begin(one)
     log.fetched_bytes = 0
     assert flatten(one.end(start, 2000))[ONE] == 1300
-    assert log.fetched_bytes <= 340
+    assert log.fetched_bytes <= 340 + CHECKED_BYTES
 
 
 def test_admission_gets_past_lengths_that_make_no_sense(cluster: ClusterInMemory) -> None:
@@ -358,7 +370,7 @@ def test_available_now_stops_at_what_was_there(cluster: ClusterInMemory) -> None
     cluster.logs[ONE].data += SEGMENT
     cluster.logs[TopicPartition("views", 2, 0)] = LogInMemory([SEGMENT])
     end = one.end(start, None)
-    assert end == {"views": {"0-0": 2000, "1-0": 1000}}
+    assert offsets(end) == {"views": {"0-0": 2000, "1-0": 1000}}
     assert one.end(end, None) == end
 
 
@@ -369,7 +381,7 @@ def test_available_now_waits_for_a_partition_of_the_checkpoint(cluster: ClusterI
     one.stop_at_latest()
     cluster.on_sleep = cluster.away.clear
     start = {"views": {"0-0": 0, "1-0": 500}}
-    assert one.end(start, None) == {"views": {"0-0": 2000, "1-0": 1000}}
+    assert offsets(one.end(start, None)) == {"views": {"0-0": 2000, "1-0": 1000}}
     assert cluster.slept_s
 
 
@@ -381,7 +393,7 @@ def test_others_go_on_while_a_broker_is_away(cluster: ClusterInMemory) -> None:
     cluster.logs[ONE].data += MESSAGE
     cluster.logs[TWO].data += MESSAGE
     following = one.end(end, None)
-    assert following == {"views": {"0-0": 2100, "1-0": 1000}}
+    assert offsets(following) == {"views": {"0-0": 2100, "1-0": 1000}}
     assert [one.end(following, None) for _ in range(5)] == [following] * 5
     with pytest.raises(BrokerAwayError, match="the broker of views/1-0 was unavailable for 60000 ms"):
         deque((one.end(following, None) for _ in range(100)), maxlen=0)
@@ -395,21 +407,141 @@ def test_a_broker_that_comes_back_is_read_on(cluster: ClusterInMemory) -> None:
     cluster.logs[TWO].data += MESSAGE
     assert one.end(end, None) == end
     cluster.away.clear()
-    assert one.end(end, None) == {"views": {"0-0": 2000, "1-0": 1100}}
+    assert offsets(one.end(end, None)) == {"views": {"0-0": 2000, "1-0": 1100}}
 
 
 def test_a_log_that_got_shorter_is_lost_data(cluster: ClusterInMemory) -> None:
-    """The query stops, or goes on from where the log begins anew."""
+    """The query stops, or reads the log in its place from the first offset."""
     strict, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
     end = strict.end(begin(strict), None)
     cluster.logs[TWO] = LogInMemory([MESSAGE])
     with pytest.raises(DataLossError, match="views/1-0 ends at 100, but was read up to 1000"):
         strict.end(end, None)
     following = lenient.end(end, None)
-    assert following == {"views": {"0-0": 2000, "1-0": 100}}
+    assert offsets(following) == {"views": {"0-0": 2000, "1-0": 0}}
     assert lenient.tasks(end, following) == []
+    assert ranges(lenient, following, lenient.end(following, None)) == {TWO: (0, 100)}
+
+
+@pytest.mark.parametrize("limit", [None, 600])
+def test_a_longer_log_in_the_place_of_another_is_lost_data(cluster: ClusterInMemory, limit: int | None) -> None:
+    """The query stops, or reads the new log from its first offset; both also after a restart."""
+    strict, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
+    end = strict.end(begin(strict), None)
+    cluster.logs[TWO] = LogInMemory([other_segment(b"n")] * 5)
+    for one in (strict, planner(cluster)):
+        with pytest.raises(DataLossError, match="views/1-0 was read up to 1000, but its log has other bytes"):
+            one.end(end, limit)
+    for one in (lenient, planner(cluster, failOnDataLoss="false")):
+        following = one.end(end, limit)
+        assert offsets(following) == {"views": {"0-0": 2000, "1-0": 0}}
+        assert one.tasks(end, following) == []
+    restarted = planner(cluster)
+    assert ranges(restarted, following, restarted.end(following, None)) == {TWO: (0, 5000)}
+
+
+def test_a_log_in_the_place_of_another_is_noticed_once_there_is_something_to_read(cluster: ClusterInMemory) -> None:
+    """While it is exactly as long as the old one, nothing is lost that could still be read."""
+    one = planner(cluster)
+    end = one.end(begin(one), None)
+    cluster.logs[TWO] = LogInMemory([other_segment(b"n")])
+    assert one.end(end, None) == end
     cluster.logs[TWO].data += MESSAGE
-    assert ranges(lenient, following, lenient.end(following, None)) == {TWO: (100, 200)}
+    with pytest.raises(DataLossError, match="views/1-0"):
+        one.end(end, None)
+
+
+def test_a_log_that_was_replaced_before_the_first_rows_were_read_is_noticed(cluster: ClusterInMemory) -> None:
+    """Where a query begins is checked as well, if something stands before it."""
+    one = planner(cluster, startingOffsets="latest")
+    start = begin(one)
+    cluster.logs[TWO] = LogInMemory([other_segment(b"n")] * 2)
+    with pytest.raises(DataLossError, match="views/1-0 was read up to 1000"):
+        one.end(start, None)
+
+
+def test_a_planned_micro_batch_is_not_replayed_from_another_log(cluster: ClusterInMemory) -> None:
+    """What it was to read is lost; the log in its place is then read from its first offset."""
+    one = planner(cluster)
+    start = begin(one)
+    end = one.end(start, None)
+    cluster.logs[TWO] = LogInMemory([other_segment(b"n")] * 5)
+    with pytest.raises(DataLossError, match="views/1-0 was to be read from 0 to 1000, but its log is another one"):
+        planner(cluster).tasks(start, end)
+    lenient = planner(cluster, failOnDataLoss="false")
+    assert ranges(lenient, start, end) == {ONE: (0, 2000)}
+    restart = lenient.end(end, None)
+    assert offsets(restart) == {"views": {"0-0": 2000, "1-0": 0}}
+    assert ranges(lenient, restart, lenient.end(restart, None)) == {TWO: (0, 5000)}
+
+
+def test_a_planned_micro_batch_is_replayed_from_the_same_log(cluster: ClusterInMemory) -> None:
+    """Whatever was appended, and where retention has removed what would be compared."""
+    one = planner(cluster)
+    middle = one.end(begin(one), 700)
+    end = one.end(middle, None)
+    cluster.logs[ONE].data += SEGMENT
+    assert ranges(planner(cluster), middle, end) == ranges(one, middle, end)
+
+
+def test_a_micro_batch_that_was_just_planned_is_not_compared_again(cluster: ClusterInMemory) -> None:
+    """The comparison happened when it was planned."""
+    one = planner(cluster)
+    start = begin(one)
+    end = one.end(start, None)
+    before = cluster.logs[ONE].fetched_bytes
+    one.tasks(start, end)
+    assert cluster.logs[ONE].fetched_bytes == before
+
+
+def test_offsets_stay_as_they_are_while_nothing_is_new(cluster: ClusterInMemory) -> None:
+    """Other text would make Spark run an empty micro-batch; a look at the logs' bytes is not needed either."""
+    one = planner(cluster)
+    end = one.end(begin(one), None)
+    before = cluster.logs[ONE].fetched_bytes
+    assert json.dumps(one.end(json.loads(json.dumps(end)), None)) == json.dumps(end)
+    assert cluster.logs[ONE].fetched_bytes == before
+    cluster.logs[TWO].data += MESSAGE
+    following = one.end(end, None)
+    assert following[MARK]["logChecks"]["views"]["0-0"] == end[MARK]["logChecks"]["views"]["0-0"]
+    assert following[MARK]["logChecks"]["views"]["1-0"] != end[MARK]["logChecks"]["views"]["1-0"]
+
+
+def test_checkpoints_without_checks_are_read_on(cluster: ClusterInMemory) -> None:
+    """Releases before 0.3 wrote none; they come with the next offsets."""
+    one = planner(cluster)
+    old = offsets(one.end(begin(one), None))
+    assert one.end(old, None) == old
+    cluster.logs[TWO].data += MESSAGE
+    following = one.end(old, None)
+    assert list(following[MARK]["logChecks"]["views"]) == ["1-0"]
+    cluster.logs[TWO] = LogInMemory([other_segment(b"n")] * 5)
+    with pytest.raises(DataLossError):
+        one.end(following, None)
+
+
+def test_bytes_that_retention_removed_are_not_compared(cluster: ClusterInMemory) -> None:
+    """The log is taken for the same one."""
+    one = planner(cluster)
+    end = one.end(begin(one), None)
+    cluster.logs[ONE] = LogInMemory([SEGMENT] * 3)
+    cluster.logs[ONE].delete_until(2000)
+    assert ranges(one, end, one.end(end, None)) == {ONE: (2000, 3000)}
+
+
+def test_a_broker_that_goes_down_before_its_log_is_compared_holds_up_nobody(cluster: ClusterInMemory) -> None:
+    """Its partitions stay where they are, with their checks."""
+    one = planner(cluster, **{"fetchOffset.numRetries": "60"})
+    end = one.end(begin(one), None)
+    for log in cluster.logs.values():
+        log.data += MESSAGE
+    cluster.fails_fetches.add(1)
+    following = one.end(end, None)
+    assert offsets(following) == {"views": {"0-0": 2100, "1-0": 1000}}
+    assert following[MARK]["logChecks"]["views"]["1-0"] == end[MARK]["logChecks"]["views"]["1-0"]
+    assert not cluster.slept_s
+    cluster.fails_fetches.clear()
+    assert offsets(one.end(following, None)) == {"views": {"0-0": 2100, "1-0": 1100}}
 
 
 def test_retention_that_passes_a_limited_query_is_lost_data(cluster: ClusterInMemory) -> None:

@@ -62,7 +62,7 @@ def resolve(
     KafkaError.
     """
     resolved = resolve_after(options, lookup, stored)
-    checks, others = compare(lookup, resolved.ranges, checks_of(newest))
+    checks, others, _ = compare(lookup, resolved.ranges, checks_of(newest))
     suspects = {
         offset_range.topic_partition: offset_range
         for offset_range in resolved.ranges
@@ -82,7 +82,7 @@ def resolve(
     wanted = {log.partition for log in replaced}
     fresh = tuple(offset_range for offset_range in again.ranges if offset_range.topic_partition in wanted)
     ranges = tuple(sorted((*same, *fresh), key=lambda offset_range: offset_range.topic_partition))
-    new, _ = compare(lookup, fresh, {})
+    new = compare(lookup, fresh, {}).checks
     return Begun(replace(resolved, ranges=ranges, replaced=()), {**checks, **new})
 
 
