@@ -27,13 +27,14 @@ from kafka2011.cli.pipelines import pipeline_option, read_pipeline
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import BrokerConfig, SimpleConsumerConfig
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, MissingExtraError
 from kafka2011.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka2011.admin.doctor.checkup import Finding
+    from zk.client import ZkClient
 
 
 @click.command(
@@ -79,11 +80,11 @@ def command(
     """Find what is wrong with a cluster, and say what to do about it.
 
     It checks ZooKeeper's servers, and brokers: no answer, address clashes, clocks, retention by age, too few replicas.
-    It checks topics without a broker or on some brokers only, and requests that no broker carries out. It checks
-    groups: partitions without an owner, owners without a member, offsets outside the log, growing lag. With --config it
-    also checks settings, the disk against retention, times of segments, and damaged segments. With --zookeeper-data it
-    also checks snapshots; with --pipeline, its clusters, and groups and mirrors that have stopped. It changes nothing.
-    It fails if it finds a problem.
+    It checks topics without a broker or on some brokers only, requests that no broker carries out, and schemas whose
+    events loads put into quarantine. It checks groups: partitions without an owner, owners without a member, offsets
+    outside the log, growing lag. With --config it also checks settings, the disk against retention, times of segments,
+    and damaged segments. With --zookeeper-data it also checks snapshots; with --pipeline, its clusters, and groups and
+    mirrors that have stopped. It changes nothing. It fails if it finds a problem.
     """
     findings = [*_findings(zk_connect, seconds, file, zookeeper_data), *_of_pipeline(zk_connect, pipeline_path)]
     if as_json:
@@ -103,6 +104,7 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         groups = checkup.cluster.groups
         for check in CHECKS:
             yield from check(checkup)
+        yield from _of_schemas(client)
         if seconds and groups and sys.stderr.isatty():
             click.echo(f"checking in {seconds:g} s whether lag grows (--seconds 0 turns this off)", err=True)
         if seconds and groups and not stop.wait(seconds):
@@ -116,6 +118,15 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         yield from damage_in_logs(config)
     if zookeeper_data is not None:
         yield from snapshots_that_pile_up(zookeeper_data)
+
+
+def _of_schemas(client: ZkClient) -> Iterator[Finding]:
+    """Yield what hinders loads; nothing where the extra for schemas is not installed."""
+    try:
+        from kafka2011.events.schema_checkup import examine_schemas
+    except MissingExtraError:
+        return
+    yield from examine_schemas(client)
 
 
 def _of_pipeline(zk_connect: str, path: Path | None) -> Iterator[Finding]:
