@@ -1,4 +1,4 @@
-"""JSON objects that this package has written: read whole, or refused with an error that says what is wrong.
+"""JSON that every reader takes: objects that this package has written, read whole or refused; values, written.
 
 Pure. A document that is read back may be from another version, damaged, or something else altogether.
 """
@@ -6,6 +6,7 @@ Pure. A document that is read back may be from another version, damaged, or some
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from zk.errors import MalformedNode
@@ -43,3 +44,23 @@ def read_document(
         raise error_class(f"{complaint}: it has no {error}") from error
     except (ValueError, TypeError, AttributeError, OverflowError, MalformedNode) as error:
         raise error_class(f"{complaint}: {type(error).__name__}: {error}") from error
+
+
+def json_text(value: Any, default: Callable[[Any], Any] | None = None, indent: int | None = None) -> str:
+    """Return a value as JSON text, with `default` for what JSON has not.
+
+    Floats that are no numbers in JSON are the texts "NaN", "Infinity" and "-Infinity".
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=default, indent=indent)
+    except ValueError:  # it has such a float
+        return json.dumps(_with_texts(value), ensure_ascii=False, default=default, indent=indent)
+
+
+def _with_texts(value: Any) -> Any:
+    """Return a value with texts in place of floats that are not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _with_texts(inner) for key, inner in value.items()}
+    return [_with_texts(inner) for inner in value] if isinstance(value, list | tuple) else value

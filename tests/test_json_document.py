@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
 
 from kafka2011.errors import KafkaError
-from kafka2011.json_document import read_document
+from kafka2011.json_document import json_text, read_document
 from zk.cluster import TopicPartition
 
 
@@ -62,3 +64,27 @@ def test_a_document_of_a_version_is_not_taken_for_one_without() -> None:
     """A reader that knows no versions does not know what has changed."""
     with pytest.raises(SpoiledError, match="its version is 1, and None is understood"):
         read_document('{"version": 1, "number": 7}', number_of, SpoiledError, "/a/b is spoiled")
+
+
+NOT_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+@pytest.mark.parametrize("number", [*NOT_FINITE, math.nan])
+def test_floats_that_are_no_numbers_in_json_are_written_as_texts(number: float) -> None:
+    """They are at any depth; all else stays as it is, and readers that are strict take it."""
+    value = {"a": number, "b": [1.5, (number,), {"c": number}], "d": "NaN", "e": None, "ü": 2**70}
+    text = json_text(value)
+    word = NOT_FINITE.get(number, "NaN")
+
+    def refused(constant: str) -> None:
+        raise ValueError(constant)
+
+    found = json.loads(text, parse_constant=refused)
+    assert found == {"a": word, "b": [1.5, [word], {"c": word}], "d": "NaN", "e": None, "ü": 2**70}
+    assert "ü" in text
+
+
+def test_what_json_has_not_is_written_by_the_default() -> None:
+    """The default is also applied beside a float that is no number."""
+    assert json_text([b"x", 1.0], default=bytes.decode) == '["x", 1.0]'
+    assert json_text([b"x", math.nan], default=bytes.decode, indent=1) == '[\n "x",\n "NaN"\n]'

@@ -6,6 +6,7 @@ says that readers ignore an annotation that they do not know or that is invalid,
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -13,6 +14,8 @@ from kafka2011.events.schema_walk import places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
 
 NUMBERS_AND_TEXTS = {
     "date": "int",
@@ -55,8 +58,15 @@ def ignored_logical_types(document: Any) -> list[str]:
     lines = []
     for place, part in places(document):
         if isinstance(part, dict) and (why := why_ignored(part)):
-            lines.append(f"{place or 'the schema'}: logical type {why}")
+            lines.append(f"{place}: the logical type is ignored: {why}")
     return lines
+
+
+def log_ignored(document: Any, topic: str, level: int) -> None:
+    """Log each logical type of a schema's JSON that is ignored: as a warning when a topic gets the schema."""
+    if logger.isEnabledFor(level):
+        for line in ignored_logical_types(document):
+            logger.log(level, "Topic %s: field %s", topic, line)
 
 
 def _why_no_decimal(part: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,8 @@ from kafka2011.events.errors import (
     SchemaError,
     UnknownSchemaError,
 )
+from kafka2011.events.logical_types import log_ignored
+from kafka2011.events.schema_text import check_text
 from kafka2011.events.schemas import EventSchema, KnownSchemas, parsed_once
 from kafka2011.message.topic import validate_topic
 from zk.clock import SYSTEM_CLOCK
@@ -111,6 +113,7 @@ class SchemaRegistry:
             except NodeExists:
                 continue  # another process's schema; check against it too
             logger.info("Registered schema %d of topic %s: %s %s", number, topic, schema.name, schema.fingerprint)
+            log_ignored(schema.document, topic, logging.WARNING)
             return NumberedSchema(number, schema)
 
     def check(self, topic: str, schema: EventSchema | str, *, force: bool = False) -> NumberedSchema | None:
@@ -121,7 +124,11 @@ class SchemaRegistry:
         InvalidSchemaError, InvalidTopicError.
         """
         validate_topic(topic)
-        return self._check(topic, EventSchema.of(schema), self.schemas(topic), force=force)
+        schema = EventSchema.of(schema)
+        registered = self._check(topic, schema, self.schemas(topic), force=force)
+        if registered is None:
+            log_ignored(schema.document, topic, logging.WARNING)
+        return registered
 
     def _check(
         self, topic: str, schema: EventSchema, known: Sequence[NumberedSchema], *, force: bool
@@ -132,6 +139,7 @@ class SchemaRegistry:
                 if numbered.number in retired:
                     raise RetiredSchemaError(_refusal(topic, numbered))
                 return numbered
+        check_text(schema)
         in_use = [numbered for numbered in known if numbered.number not in retired]
         level = Compatibility.NONE if force else self.compatibility(topic)
         check_compatible(schema, in_use, topic, level)
@@ -268,6 +276,7 @@ class SchemaRegistry:
             except InvalidSchemaError as error:
                 found.unusable[str(number)] = error
                 continue
+            log_ignored(numbered.schema.document, topic, logging.DEBUG)
             (found.retired if number in marks else found.in_use).append(numbered)
         for name, why in found.unusable.items():
             if not found.in_use and not found.retired:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from kafka2011.json_document import json_text
 
 if TYPE_CHECKING:
     from kafka2011.events.codec import Event
@@ -39,8 +40,8 @@ def _time(number: int, unit: timedelta) -> str | int:
 
 
 def as_json(document: Any, indent: int | None = None) -> str:
-    """Return what an event's fields may be as JSON."""
-    return json.dumps(document, ensure_ascii=False, default=_plain, indent=indent)
+    """Return what an event's fields may be as JSON; floats that are not finite are texts such as "NaN"."""
+    return json_text(document, _plain, indent)
 
 
 def _plain(value: object) -> str:

@@ -7,7 +7,6 @@ type of columns holds (a union of several types, a record within itself) is kept
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +32,7 @@ from kafka2011.events.columns.kinds import (
 )
 from kafka2011.events.errors import ColumnError
 from kafka2011.events.schema_walk import RECORDS, named_types, walk
+from kafka2011.json_document import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -221,8 +221,8 @@ def _unless_none(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | 
 
 
 def as_json(value: Any) -> str:
-    """Return a decoded value as JSON text; bytes are base64, decimals text."""
-    return json.dumps(value, ensure_ascii=False, default=_as_plain)
+    """Return a decoded value as JSON text; bytes are base64, decimals and floats that are not finite text."""
+    return json_text(value, _as_plain)
 
 
 def _as_plain(value: Any) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka2011.json_document import json_text
 from kafka2011.warehouse.rows.columns import arrow_of
 
 if TYPE_CHECKING:
@@ -47,4 +47,4 @@ def _widened_field(field: pa.Field, to: Widening | None) -> pa.Field:
 def _text(value: Any) -> str:
     """Return a value as `as_json` of a decoded one does."""
     kept = base64.b64encode(value).decode() if isinstance(value, bytes) else value
-    return json.dumps(kept, ensure_ascii=False)
+    return json_text(kept)
