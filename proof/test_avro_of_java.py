@@ -18,13 +18,12 @@ import pytest
 from kafka2011.events.codec import HEADER_BYTES, EventDecoder, EventEncoder
 from kafka2011.events.errors import UndecodableEventError
 from kafka2011.events.schemas import EventSchema, KnownSchemas, why_unreadable
-from tests.support.schema_pairs import schema_pairs
+from tests.support.public_shapes import SHAPES, schema_of
+from tests.support.schema_pairs import SchemaPair, covering, schema_pairs
 from tests.support.schema_texts import JAVA_TAKES, REFUSED, TAKEN, with_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tests.support.schema_pairs import SchemaPair
 
 PROGRAM = Path(__file__).with_name("avro") / "AvroOfJava.java"
 LIBRARIES = ("avro", "jackson-core", "jackson-databind", "jackson-annotations", "slf4j-api", "commons-compress")
@@ -54,6 +53,11 @@ def bodies(schema: EventSchema, events: Sequence[dict[str, Any]]) -> list[bytes]
     return EventEncoder(KnownSchemas({"things": schema})).encode_all("things", events)
 
 
+def question(pair: SchemaPair, payloads: Sequence[bytes]) -> dict[str, Any]:
+    encoded = [base64.b64encode(payload[HEADER_BYTES:]).decode() for payload in payloads]
+    return {"writer": pair.writer.text, "reader": pair.reader.text, "bodies": encoded}
+
+
 def value_of(pair: SchemaPair, payload: bytes) -> Any:
     """Return an event as our reader gets it, as JSON; None if it refuses it."""
     decoder = EventDecoder(KnownSchemas({"things": pair.writer}), pair.reader)
@@ -78,14 +82,7 @@ def test_check_reader_and_java_agree_on_pairs_of_schemas() -> None:
     """
     pairs = list(schema_pairs(seed=1876, count=PAIRS))
     payloads = [bodies(pair.writer, pair.events) for pair in pairs]
-    questions = [
-        {
-            "writer": pair.writer.text,
-            "reader": pair.reader.text,
-            "bodies": [base64.b64encode(payload[HEADER_BYTES:]).decode() for payload in of_pair],
-        }
-        for pair, of_pair in zip(pairs, payloads, strict=True)
-    ]
+    questions = [question(pair, of_pair) for pair, of_pair in zip(pairs, payloads, strict=True)]
     differences = []
     compatible, by_java_alone = 0, 0
     for pair, of_pair, answer in zip(pairs, payloads, answers(questions), strict=True):
@@ -109,3 +106,15 @@ def test_java_takes_the_texts_that_we_take() -> None:
     found = answers([{"writer": text, "reader": text, "bodies": []} for text in texts])
     taken = {case for case, answer in zip(cases, found, strict=True) if "refused" not in answer}
     assert taken == TAKEN.keys() | JAVA_TAKES
+
+
+def test_java_takes_schemas_in_the_shapes_of_public_ones_and_reads_their_events() -> None:
+    """Each of our values is the one that Java's reader gets."""
+    schemas = [schema_of(shape) for shape in SHAPES]
+    pairs = [SchemaPair(schema, schema, covering(schema)) for schema in schemas]
+    payloads = [bodies(pair.writer, pair.events) for pair in pairs]
+    found = answers([question(pair, of_pair) for pair, of_pair in zip(pairs, payloads, strict=True)])
+    for shape, pair, of_pair, answer in zip(SHAPES, pairs, payloads, found, strict=True):
+        assert answer.get("compatible"), (shape, answer)
+        values = [value_of(pair, payload) for payload in of_pair]
+        assert values == answer["values"] or "decimal" in pair.writer.text, shape

@@ -7,9 +7,11 @@ symbols and branches come and go. Whether the one reads the other is for those t
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka2011.events.errors import InvalidSchemaError
+from kafka2011.events.logical_types import logical_type
 from kafka2011.events.schema_text import check_text
 from kafka2011.events.schema_walk import RECORDS, named_types
 from kafka2011.events.schemas import EventSchema, event_schema
@@ -90,6 +92,8 @@ def _values(part: Any, named: dict[str, Any], levels: int) -> list[Any]:  # noqa
         found = [value for branch in part for value in _named_values(branch, named, levels)]
         return found[:_MAX_VALUES]
     kind = part if isinstance(part, str) else part["type"]
+    if logical_type(part) == "decimal":
+        return [Decimal(1).scaleb(-part.get("scale", 0))]
     if kind in EXAMPLES:
         return list(EXAMPLES[kind])
     if kind == "enum":
