@@ -13,20 +13,26 @@ import pytest
 from integration.consumer.reading import PARTITIONS, produce
 from integration.scraping import metrics_of
 from kafka2011.admin import Admin
+from kafka2011.admin.topics import create_topic
 from kafka2011.consumer.simple_consumer import SimpleConsumer
 from kafka2011.consumer.topic_filter import Whitelist
-from kafka2011.errors import ConfigError
+from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.events.schemas import event_schema
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.message.compression import Codec
+from kafka2011.message.message_set import MessageSet
+from kafka2011.mirror import target as target_module
+from kafka2011.mirror.forwarder import MirrorError
 from kafka2011.mirror.mirror import Mirror
 from kafka2011.mirror.schema_copy import SchemaCopy
 from kafka2011.mirror.source import source_config
 from kafka2011.mirror.target import target_config
+from kafka2011.producer.sync_producer import SyncProducer
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.child import ChildProcess
+from zk.cluster import TopicPartition
 from zk.connecting import connect
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011.local_cluster import LocalBroker
+    from zk.client import ZkClient
     from zk.local_zookeeper import LocalZooKeeper
 
 BROKER_SETTINGS = {
@@ -206,6 +213,58 @@ def test_a_broker_of_the_target_that_is_away_stops_no_other(
         eventually(lambda: [list(dict.fromkeys(each)) for each in copied(target, topic)] == expected(1000), WAIT_S)
     assert mirror.error is None
     assert lag_bytes(live, topic) == [0] * PARTITIONS
+
+
+def test_a_message_that_cannot_be_copied_halts_only_its_partition(
+    live: LocalCluster, offline: LocalCluster, topic: str
+) -> None:
+    """Others go on, also with what comes later; the next mirror continues at that message."""
+    broker = live.brokers[0]
+    large = "0:" + "x" * 200
+    produce(broker, topic, range(5))
+    with SyncProducer(broker.host, broker.port) as producer:
+        producer.send(topic, MessageSet([large.encode()]), 0)
+    produce(broker, topic, range(5, 10))
+    config = source_config(live.zk_connect, f"g-{topic}", CONSUMER_PROPERTIES)
+    small = target_config(offline.zk_connect, ["max.message.size=100"])
+    with Mirror([config], small, Whitelist(topic)) as mirror:
+        eventually(lambda: payloads(offline, topic) == [expected(5)[0], *expected(10)[1:]], WAIT_S)
+        produce(broker, topic, range(10, 15))
+        eventually(lambda: payloads(offline, topic) == [expected(5)[0], *expected(15)[1:]], WAIT_S)
+        assert list(mirror.halted()) == [TopicPartition(topic, 0, 0)]
+        assert mirror.obstacle == f"not copied any further: {topic}/0-0"
+        assert mirror.counts()[live.zk_connect]["halted"] == 1
+    with pytest.raises(MirrorError, match=f"1 partitions were not copied to the end, such as {topic}/0-0: "):
+        mirror.check_all_copied()
+    with Mirror([config], target_config(offline.zk_connect), Whitelist(topic)) as mirror:
+        whole = [*expected(5)[0], large, *expected(15)[0][5:]]
+        eventually(lambda: payloads(offline, topic) == [whole, *expected(15)[1:]], WAIT_S)
+        assert mirror.halted() == {}
+    mirror.check_all_copied()
+
+
+def test_a_topic_that_cannot_be_made_holds_up_no_other(
+    live: LocalCluster, offline: LocalCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again, and copied once the target can have it."""
+    refused = f"{topic}-refused"
+    is_refused = threading.Event()
+    is_refused.set()
+
+    def create(client: ZkClient, name: str) -> object:
+        if name == refused and is_refused.is_set():
+            raise KafkaError("no broker may create it")
+        return create_topic(client, name)
+
+    monkeypatch.setattr(target_module, "create_topic", create)
+    for name in (refused, topic):
+        produce(live.brokers[0], name, range(5))
+    config = source_config(live.zk_connect, f"g-{topic}", CONSUMER_PROPERTIES)
+    with Mirror([config], target_config(offline.zk_connect), Whitelist(f"{topic}.*")) as mirror:
+        eventually(lambda: payloads(offline, topic) == expected(5), WAIT_S)
+        assert mirror.halted() == {}
+        is_refused.clear()
+        eventually(lambda: payloads(offline, refused) == expected(5), WAIT_S)
 
 
 def test_two_sources_of_which_one_is_away_at_the_start(

@@ -162,7 +162,11 @@ def test_an_audited_mirror_copies_it_and_goes_on(hostile: Hostile, counter: Audi
     """What it cannot count is a message as any other."""
     failures: list[Exception] = []
     forwarder = Forwarder(
-        cast("Target", _Target()), lambda _: (WHERE,), stop=threading.Event(), failed=failures.append, counter=counter
+        cast("Target", _Target()),
+        lambda _: (WHERE,),
+        stop=threading.Event(),
+        failed=lambda _, error: failures.append(error),
+        counter=counter,
     )
     data = bytes(MessageSet(payloads_around(hostile)))
     forwarder.forward(StoredSet(*WHERE, 0, len(data), data))

@@ -186,9 +186,9 @@ def command(
                 for report in mirror.report():
                     _show(_line(report))
         mirror.close()
-        counts = mirror.counts()
         for source in sources:
-            _show(f"{source}: copied {copied(counts[source])}")
+            _show(f"{source}: copied {copied(mirror.counts()[source])}")
+    mirror.check_all_copied()
 
 
 def _counter(tier: str, target: str, source: str) -> AuditCounter:

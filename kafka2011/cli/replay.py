@@ -116,7 +116,7 @@ def command(
     errors: list[Exception] = []
     with stop_signals() as stop, ExitStack() as stack:
 
-        def fail(error: Exception) -> None:
+        def fail(_: TopicPartition, error: Exception) -> None:
             errors.append(error)
             stop.set()
 

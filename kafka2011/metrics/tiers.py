@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka2011.metrics.clients import PRODUCER_METRICS, of_producers
-from kafka2011.metrics.metric import counter
+from kafka2011.metrics.metric import counter, gauge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ _OF_SOURCES = {
     "repeated_bytes": counter(
         "mirror_maybe_repeated_bytes", "Bytes sent and not committed when a partition was given up.", _SOURCE
     ),
+    "halted": gauge("mirror_halted_partitions", "Partitions not copied any further, after an error.", _SOURCE),
     "rebalances": counter("mirror_rebalances", "Rebalances of the group in the source that ended well.", _SOURCE),
     "failed_rebalances": counter("mirror_failed_rebalances", "Rebalances that were given up, to try again.", _SOURCE),
     "fetch_errors": counter("mirror_fetch_errors", "Fetches from the source that failed.", _SOURCE),

@@ -192,6 +192,20 @@ class CommitWindow:
                 self._leave(sent)
             return partition.uncommitted_bytes
 
+    def cut(self, where: TopicPartition) -> int:
+        """Forget the sets of a partition that are not settled; return how many bytes they are.
+
+        So much may come twice. What is settled can still be committed.
+        """
+        with self._lock:
+            partition = self._partitions.get(where)
+            if partition is None:
+                return 0
+            sets, partition.sent = partition.sent, deque()
+            for sent in sets:
+                self._leave(sent)
+            return sum(sent.next_offset - sent.offset for sent in sets)
+
     def _leave(self, sent: SentSet) -> None:
         self._bytes -= sent.size_bytes
         if sent.future is not None:

@@ -71,8 +71,8 @@ class Forwarder:
     """Forwards sets of one source. Threads may share it, as long as each partition's sets come from one at a time.
 
     `sources` gives the partitions of a source topic; `to_topic` renames, None keeps each name. What the target does not
-    take is a MirrorError, or with `skip_refused` is left out, logged and counted. `forward` raises it, and `failed` is
-    called with it when it turns out later. `stop` ends every wait.
+    take is a MirrorError, or with `skip_refused` is left out, logged and counted. `forward` raises it. If it turns out
+    later, the partition is halted, and `failed` is called with the partition and the error. `stop` ends every wait.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Forwarder:
         sources: Callable[[str], Sequence[TopicPartition]],
         *,
         stop: threading.Event,
-        failed: Callable[[Exception], object],
+        failed: Callable[[TopicPartition, Exception], object],
         window_bytes: int = WINDOW_BYTES,
         to_topic: str | None = None,
         skip_refused: bool = False,
@@ -98,11 +98,12 @@ class Forwarder:
         self._choosing = threading.Lock()
         self._settling = threading.RLock()
         self._adding = threading.Lock()
+        self._halted: set[TopicPartition] = set()
         self.window = CommitWindow(window_bytes)
         self.counts = ForwardCounts()
 
     def forward(self, stored: StoredSet) -> None:
-        """Send a set, once there is room for it; nothing after `stop`, or when its partition has gone.
+        """Send a set, once there is room for it; nothing after `stop`, or when its partition has gone or is halted.
 
         While its broker in the target is away, a set of a stream is put back: it comes again once that broker answers.
         Raises MirrorError for what the target does not take.
@@ -129,7 +130,9 @@ class Forwarder:
                 try:
                     self._end(sent)
                 except MirrorError as error:
-                    self._failed(error)
+                    self.halt(sent.where)
+                    self.counts.add(repeated_bytes=self.window.cut(sent.where))
+                    self._failed(sent.where, error)
                 else:
                     self.window.settle(sent)
 
@@ -153,10 +156,16 @@ class Forwarder:
         finally:
             self._settling.release()
 
+    def halt(self, where: TopicPartition) -> None:
+        """Send nothing more of a partition until it was dropped. What was sent before can still be committed."""
+        with self._adding:
+            self._halted.add(where)
+
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions that go to another."""
         for where in partitions:
             with self._adding:
+                self._halted.discard(where)
                 repeated_bytes = self.window.drop(where)
             if repeated_bytes:
                 self.counts.add(repeated_bytes=repeated_bytes)
@@ -171,7 +180,7 @@ class Forwarder:
             to = self._choose(stored.where)
             broker_id = None if to is None else to.broker_id
             if self._has_room(end_offset - offset, broker_id):
-                if stored.is_current:
+                if self._is_wanted(stored):
                     future = self._publish(stored.where, message_set, to)
                     self._add(stored, SentSet(stored.where, offset, end_offset, message_set, future, broker_id))
                 return
@@ -208,12 +217,15 @@ class Forwarder:
         return where.topic if self._to_topic is None else self._to_topic
 
     def _add(self, stored: StoredSet, sent: SentSet) -> None:
-        """Add to the window, unless the partition went meanwhile: then another reads the set again."""
+        """Add to the window, unless the partition has gone or was halted meanwhile: then the set is read again."""
         with self._adding:  # a partition that has gone is dropped only after its sets know it
-            if stored.is_current:
+            if self._is_wanted(stored):
                 self.window.add(sent)
             elif sent.future is not None:
                 self.counts.add(repeated_bytes=sent.next_offset - sent.offset)
+
+    def _is_wanted(self, stored: StoredSet) -> bool:
+        return stored.is_current and stored.where not in self._halted
 
     def _end(self, sent: SentSet) -> None:
         if sent.future is not None and sent.message_set is not None:
@@ -256,7 +268,7 @@ class Forwarder:
     def _forward_pieces(self, stored: StoredSet) -> None:
         """Send what is good of a set, and leave the rest out if that is wanted."""
         for start, end, fault in pieces(stored.data, self._target.max_payload_bytes):
-            if not stored.is_current:  # another has it, or it comes again from here on
+            if not self._is_wanted(stored):  # another has it, or it comes again from here on
                 return
             if fault is None:
                 self._send(stored, stored.offset + start, MessageSet.from_bytes(stored.data[start:end]))

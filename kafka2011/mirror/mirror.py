@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka2011.errors import ConfigError, KafkaError
-from kafka2011.mirror.forwarder import WINDOW_BYTES, Forwarder
+from kafka2011.mirror.forwarder import WINDOW_BYTES, Forwarder, MirrorError
 from kafka2011.mirror.source import Source
 from kafka2011.mirror.target import Target
 from zk.closing import Closing
@@ -83,12 +83,16 @@ class Mirror(Closing):
         self.error: Exception | None = None
         self._target = Target(target, stop=self.stopping)
 
-        def new_forwarder(zk_connect: str, partitions: Callable[[str], Sequence[TopicPartition]]) -> Forwarder:
+        def new_forwarder(
+            zk_connect: str,
+            partitions: Callable[[str], Sequence[TopicPartition]],
+            failed: Callable[[TopicPartition, Exception], object],
+        ) -> Forwarder:
             return Forwarder(
                 self._target,
                 partitions,
                 stop=self.stopping,
-                failed=self._fail,
+                failed=failed,
                 window_bytes=window_bytes // len(sources),
                 skip_refused=skip_refused,
                 counter=(counters or {}).get(zk_connect),
@@ -135,11 +139,28 @@ class Mirror(Closing):
         if self.error is not None:
             return f"stopping after a failure: {self.error}"
         away = [source.zk_connect for source in self._sources if not source.is_connected]
-        return f"no session in ZooKeeper at {' and '.join(away)}" if away else None
+        if away:
+            return f"no session in ZooKeeper at {' and '.join(away)}"
+        halted = self.halted()
+        return f"not copied any further: {', '.join(map(str, sorted(halted)))}" if halted else None
+
+    def halted(self) -> dict[TopicPartition, str]:
+        """Return the sources' partitions of which nothing more is copied, each with the error.
+
+        A rebalance or a new start reads them again from what was committed.
+        """
+        return {where: why for source in self._sources for where, why in source.halted().items()}
+
+    def check_all_copied(self) -> None:
+        """Check that each partition was copied to the end. Raises MirrorError."""
+        halted = self.halted()
+        if halted:
+            first = min(halted)
+            raise MirrorError(f"{len(halted)} partitions were not copied to the end, such as {first}: {halted[first]}")
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the counts of each source, by its zk.connect, and of the target's producer."""
-        counts = {source.zk_connect: source.counts() for source in self._sources}
+        counts = {source.zk_connect: {**source.counts(), "halted": len(source.halted())} for source in self._sources}
         return {**counts, self._target.zk_connect: self._target.counts()}
 
     def close(self) -> None:

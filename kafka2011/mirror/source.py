@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from zk.connecting import connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kafka2011.consumer.feed import StoredSet
     from kafka2011.consumer.stream import MessageStream
     from kafka2011.consumer.topic_filter import TopicFilter
     from kafka2011.mirror.forwarder import Forwarder
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from zk.client import ZkClient
     from zk.cluster import TopicPartition
 
-    MakeForwarder = Callable[[str, Callable[[str], Sequence[TopicPartition]]], Forwarder]
+    Failed = Callable[[TopicPartition, Exception], object]
+    MakeForwarder = Callable[[str, Callable[[str], Sequence[TopicPartition]], Failed], Forwarder]
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +77,8 @@ def check_no_loop(source: ZkClient, source_connect: str, target: Target) -> None
 class Source(RebalanceListener):
     """Forwards what a group may read of a cluster, with threads of its own, from `open` to `close`.
 
-    `failed` is called with the error that ends it, `on_topic` with each topic before anything of it is forwarded.
+    `failed` is called with the error that ends it, `on_topic` with each topic before anything of it is forwarded. What
+    concerns one partition halts only that one: see `halted`.
     """
 
     def __init__(
@@ -101,7 +105,9 @@ class Source(RebalanceListener):
         self._closing = threading.Event()
         self._committing = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self.forwarder = make_forwarder(self.zk_connect, self._partitions)
+        self._halted: dict[TopicPartition, str] = {}
+        self._waiting: deque[Callable[[], None]] = deque()  # resume partitions whose topic the target could not make
+        self.forwarder = make_forwarder(self.zk_connect, self._partitions, self._halt)
 
     def open(self) -> None:
         """Join the group and begin. Raises ZkError when ZooKeeper does not answer, ConfigError for a loop."""
@@ -147,6 +153,10 @@ class Source(RebalanceListener):
         of_consumer = self._connector.counts() if self._connector is not None else {}
         return {**of_consumer, **self.forwarder.counts.as_dict()}
 
+    def halted(self) -> dict[TopicPartition, str]:
+        """Return the partitions of which nothing more is copied while this member has them, each with the error."""
+        return dict(self._halted)
+
     def close(self) -> None:
         """Wait a while for confirmations, commit, and leave the group; may be called twice."""
         self._closing.set()
@@ -168,11 +178,14 @@ class Source(RebalanceListener):
             self._commit(partitions)
         except KafkaError as error:
             logger.warning("%s: not committed before its partitions go: %s", self.zk_connect, error)
-        self.forwarder.drop(partitions)
+        self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Forget what others may own by now."""
         self.forwarder.drop(partitions)
+        if not self._closing.is_set():
+            for where in partitions:
+                self._halted.pop(where, None)
 
     # The threads -------------------------------------------------------------------------------------------------
 
@@ -185,17 +198,56 @@ class Source(RebalanceListener):
         known: set[str] = set()
         try:
             for stored in stream.sets():
-                if stored.where.topic not in known:
-                    self._on_topic(stored.where.topic)
-                    known.add(stored.where.topic)
-                self.forwarder.forward(stored)
+                self._forward_set(stored, known)
         except Exception as error:  # noqa: BLE001  # whoever runs the mirror must hear of any
             if not self._closing.is_set():
                 self._failed(error)
 
+    def _forward_set(self, stored: StoredSet, known: set[str]) -> None:
+        """Forward a set, whose topic joins the `known` ones. A failure halts its partition, and no other."""
+        topic = stored.where.topic
+        if stored.where in self._halted:
+            stored.put_back(stored.offset)
+            return
+        try:
+            if topic not in known:
+                if not self._target.has_made(topic):
+                    resume = stored.put_back(stored.offset)
+                    if resume is not None:
+                        self._waiting.append(resume)
+                    return
+                self._on_topic(topic)
+                known.add(topic)
+            self.forwarder.forward(stored)
+        except Exception as error:
+            if self._closing.is_set():
+                return
+            if not isinstance(error, KafkaError):
+                logger.exception("%s: an unexpected error, of %s", self.zk_connect, stored.where)
+            self.forwarder.halt(stored.where)
+            self._halt(stored.where, error)
+            stored.put_back(stored.offset)
+
+    def _halt(self, where: TopicPartition, error: Exception) -> None:
+        """Note that nothing more of a partition is copied, and why."""
+        if where not in self._halted:
+            self._halted[where] = str(error)
+            logger.error(
+                "%s: %s is not copied any further, others are; start the mirror again once this is mended: %s",
+                self.zk_connect,
+                where,
+                error,
+            )
+
+    def _resume_waiting(self) -> None:
+        """Try again with partitions whose topic the target could not make."""
+        for _ in range(len(self._waiting)):
+            self._waiting.popleft()()
+
     def _commit_now_and_then(self) -> None:
         outages = Outages(logger)
         while not self._closing.wait(self.config.autocommit_interval_ms / 1000):
+            self._resume_waiting()
             try:
                 self._commit()
                 outages.over()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafka2011.admin.topics import create_topic
 from kafka2011.config import ProducerConfig
 from kafka2011.errors import KafkaError
-from kafka2011.message.topic import validate_topic
+from kafka2011.message.topic import InvalidTopicError, validate_topic
 from kafka2011.outages import Outages
 from kafka2011.producer.producer import Producer
 from kafka2011.producer.zk_partition_info import ZkBrokerPartitionInfo
@@ -69,6 +69,7 @@ class Target(Closing):
         self._producer = Producer(config, info=self._info)
         self._known_topics: set[str] = set()
         self._making = threading.Lock()
+        self._outages = Outages(logger)
 
     @property
     def max_payload_bytes(self) -> int:
@@ -89,6 +90,25 @@ class Target(Closing):
             with self._making:
                 self._make(topic)
         return self._info.partitions(topic)
+
+    def has_made(self, topic: str) -> bool:
+        """Try once to have a topic registered with all its partitions; return whether to go on with it.
+
+        A name that no topic can have is no reason to wait.
+        """
+        try:
+            validate_topic(topic)
+        except InvalidTopicError:
+            return True
+        if topic not in self._known_topics:
+            with self._making:
+                try:
+                    self._register(topic)
+                except KafkaError as error:
+                    self._outages.failed("topic %s cannot be made at %s: %s", topic, self.zk_connect, error, of=topic)
+                    return False
+                self._outages.over(topic)
+        return True
 
     def send(self, topic: str, message_set: MessageSet, partition: TopicPartition | None) -> Future[Receipt]:
         """Queue a set for a partition, or for any; the future is done when the target has confirmed or refused it.
@@ -111,11 +131,14 @@ class Target(Closing):
         outages = Outages(logger)
         while topic not in self._known_topics:
             try:
-                if not BrokerRegistry(self._client).partitions_of(topic):
-                    made = create_topic(self._client, topic)
-                    logger.info("created topic %s on %d brokers at %s", topic, len(made), self.zk_connect)
-                self._known_topics.add(topic)
+                self._register(topic)
             except KafkaError as error:
                 outages.failed("topic %s cannot be made at %s, trying again: %s", topic, self.zk_connect, error)
                 if self._stop.wait(_RETRY_S):
                     raise
+
+    def _register(self, topic: str) -> None:
+        if not BrokerRegistry(self._client).partitions_of(topic):
+            made = create_topic(self._client, topic)
+            logger.info("created topic %s on %d brokers at %s", topic, len(made), self.zk_connect)
+        self._known_topics.add(topic)

@@ -122,7 +122,7 @@ class Rig:
             cast("Target", self.target),
             lambda topic: [TopicPartition(topic, 0, number) for number in range(brokers)],
             stop=self.stop,
-            failed=self.failures.append,
+            failed=lambda _, error: self.failures.append(error),
             window_bytes=window_bytes,
             to_topic=to_topic,
             skip_refused=skip_refused,
@@ -319,6 +319,33 @@ def test_a_set_that_a_broker_refuses_is_an_error_that_stops_the_commit() -> None
     assert rig.forwarder.due(WAIT_S) == {}
     [failure] = rig.failures
     assert str(failure).startswith("a set of 2 messages, 22 bytes, at offset 0 of views/0-0: it refuses the set")
+
+
+def test_nothing_of_a_halted_partition_is_sent_or_committed_beyond_the_failure() -> None:
+    """What was confirmed before is committed; other partitions are not touched; after a drop it starts afresh."""
+    rig = Rig()
+    rig.target.refused = {b"b"}
+    rig.target.confirms_at_once = False
+    rig.forward([b"a"])
+    rig.forward([b"b"])
+    rig.forward([b"c"])
+    rig.target.confirm(rig.target.futures[0])
+    assert rig.forwarder.due(WAIT_S) == {WHERE: ONE}
+    assert len(rig.failures) == 1
+    assert rig.forwarder.counts.repeated_bytes == 2 * ONE
+    rig.forward([b"d"])
+    assert rig.target.payloads == [b"a", b"c"]
+    other = TopicPartition("clicks", 0, 0)
+    rig.forwarder.forward(StoredSet(*other, 0, ONE, encode(b"x")))
+    for future in rig.target.futures[1:]:
+        rig.target.confirm(future)
+    assert rig.forwarder.due(WAIT_S) == {WHERE: ONE, other: ONE}
+    rig.forwarder.drop([WHERE])
+    rig.target.refused = set()
+    rig.target.confirms_at_once = True
+    rig.position = ONE
+    rig.forward([b"b"])
+    assert rig.forwarder.due(WAIT_S) == {WHERE: 2 * ONE, other: ONE}
 
 
 def test_only_the_message_that_a_broker_refuses_is_left_out() -> None:
