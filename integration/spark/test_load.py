@@ -34,7 +34,9 @@ from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.warehouse import payloads_of, places_in, quarantined_by, rows_of
 from zk.cluster import TopicPartition
 from zk.connecting import connect
+from zk.errors import ZkUnavailable
 from zk.offsets import OffsetRegistry
+from zk.schemas import SchemaNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,6 +230,45 @@ def test_the_command_counts_what_it_loads(
     out, errors = capfd.readouterr()
     assert [each["topic"] for each in json.loads(out.splitlines()[-1])["topics"]] == [topic]
     assert "1 topic not loaded: nobody: topic nobody is unknown" in errors
+
+
+def test_schemas_of_other_topics_are_looked_up_and_an_outage_fails_the_load(
+    cluster: LocalCluster,
+    topic: str,
+    tmp_path: Path,
+    create: Callable[..., None],
+    publish: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In other processes too. While ZooKeeper cannot be asked, nothing goes to quarantine."""
+    one = cluster.brokers[0]
+    create(topic)
+    other = event_schema(
+        "View", {"name": "page", "type": "string"}, {"name": "status", "type": "int"}, {"name": topic, "type": "int"}
+    )
+    table = TopicTable(tmp_path, topic)
+    with LocalEngine(2) as engine, connect(cluster.zk_connect) as client:
+        registry = SchemaRegistry(client)
+        registry.register(topic, OLD)
+        registry.register(f"{topic}-other", other)
+        publish(one, topic, [*views(topic, OLD, 30), *views(topic, other, 20, **{topic: 1})])
+        publish(one, topic, [*views(topic, OLD, 30), b"\xc3\x01" + bytes(8) + b"unknown"], 1)
+        settings = LoadSettings(zk_connect=cluster.zk_connect, source={"minPartitions": 2})
+        load = TopicLoad(engine, table, open_quarantine(str(tmp_path), topic), settings, client=client)
+
+        def texts_of(*_: Any) -> None:
+            raise ZkUnavailable("ZooKeeper does not answer")
+
+        with monkeypatch.context() as outage:
+            outage.setattr(SchemaNodes, "texts_of", texts_of)
+            with pytest.raises(ZkUnavailable):
+                load.load()
+        assert table.newest() is None
+        loaded = load.load()
+        assert (loaded.rows, loaded.quarantined) == (80, 1)
+        publish(one, topic, views(topic, other, 5, **{topic: 1}))
+        assert load.load().rows == 5
+    assert len(places_in(rows_of(table))) == len(payloads_of(cluster.zk_connect, topic)) - 1
 
 
 @pytest.mark.slow

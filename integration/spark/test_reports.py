@@ -11,6 +11,9 @@ import pytest
 
 from kafka2011.cli import report
 from kafka2011.cli.app import main
+from kafka2011.events.schema_registry import SchemaRegistry
+from kafka2011.events.schemas import event_schema
+from kafka2011.events.types import EVENT_TYPES, PAGE_VIEW
 from kafka2011.local_cluster import LocalCluster
 from kafka2011.reports import settings
 from kafka2011.reports.catalog import REPORTS
@@ -26,6 +29,7 @@ from tests.support.event_tables import EventTable, own_columns, read_results, wr
 from tests.support.odd_events import Events, odd_events
 from tests.support.plain_reports import plain_reports
 from zk.cluster import TopicPartition
+from zk.connecting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,12 +142,20 @@ def test_the_command_reads_tables_and_brokers(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """All come to the same; what was read stands beside the page; the second time there is nothing new."""
+    """All come to the same; what was read stands beside the page; the second time there is nothing new.
+
+    Some page views name a schema that is registered for another topic.
+    """
     monkeypatch.setattr(report, "spark_session", lambda *_, **__: contextlib.nullcontext(spark))
     events = [each for each in odd_events(seed=11) if each[0] != "impressions"]
     warehouse = Warehouse(spark, tmp_path)
     warehouse.load(events)
-    publish(live.zk_connect, events)
+    fields = PAGE_VIEW.document["fields"][4:]
+    other = event_schema("PageView", *fields, {"name": "more", "type": ["null", "int"], "default": None})
+    with connect(live.zk_connect) as client:
+        SchemaRegistry(client).register("other_views", other)
+    publish(live.zk_connect, events[::2])
+    publish(live.zk_connect, events[1::2], {**EVENT_TYPES, "page_views": other})
     common = ["--into", str(warehouse.results), "--own-site", *OWN_SITES, "--json"]
 
     def run(*options: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,7 @@ def command(
     """
     from kafka2011.audit.days import read_days
     from kafka2011.reports.derive import derive
+    from kafka2011.reports.inputs import with_lookups
     from kafka2011.reports.page import write_page
     from kafka2011.reports.results import Results
 
@@ -124,15 +126,8 @@ def command(
                 write_page(made, derivation, settings, days, inputs.quarantined, audited)
 
             with told_tasks(spark, "deriving"):
-                derived = derive(
-                    spark,
-                    inputs,
-                    results,
-                    settings,
-                    finish=finish,
-                    again=again,
-                    keep=keep,
-                )
+                work = partial(derive, spark, inputs, results, settings, finish=finish, again=again, keep=keep)
+                derived = with_lookups(inputs, work)
             newest = results.newest()
             if derived is None and audited is not None and newest is not None:
                 finish(results.of(newest.number), newest)  # there may be another verdict on the same events

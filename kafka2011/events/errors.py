@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from kafka2011.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_UNANSWERED = re.compile(r"whether these fingerprints are registered:((?: [0-9a-f]{16})+)")
 
 
 class SchemaError(KafkaError):
@@ -46,12 +54,21 @@ class UnknownSchemaError(SchemaError):
 
 
 class UnansweredSchemaError(SchemaError):
-    """Means that a process without ZooKeeper does not know whether a fingerprint is registered: others have to ask."""
+    """Means that a process without ZooKeeper does not know whether fingerprints are registered: others have to ask."""
 
-    def __init__(self, fingerprint: str) -> None:
-        """Take the fingerprint in hex."""
-        super().__init__(f"whether a schema of fingerprint {fingerprint} is registered is not known here")
-        self.fingerprint = fingerprint
+    def __init__(self, fingerprints: Iterable[str]) -> None:
+        """Take the fingerprints in hex."""
+        self.fingerprints = frozenset(fingerprints)
+        named = " ".join(sorted(self.fingerprints))
+        super().__init__(f"this process does not know whether these fingerprints are registered: {named}")
+
+    def __reduce__(self) -> tuple[type[UnansweredSchemaError], tuple[frozenset[str]]]:
+        return UnansweredSchemaError, (self.fingerprints,)
+
+    @classmethod
+    def named_in(cls, text: str) -> frozenset[str]:
+        """Return the fingerprints that such an error names in another text, as that of a failed Spark job."""
+        return frozenset(re.findall(r"[0-9a-f]{16}", " ".join(_UNANSWERED.findall(text))))
 
 
 class UnencodableEventError(KafkaError):

@@ -190,7 +190,7 @@ class KnownSchemas:
             return schema
         if self.is_answered(fingerprint):
             raise UnknownSchemaError.of_fingerprint(fingerprint)
-        raise UnansweredSchemaError(fingerprint)
+        raise UnansweredSchemaError([fingerprint])
 
     def is_answered(self, fingerprint: str) -> bool:
         """Return whether it is known which schema a fingerprint stands for, or that there is none."""

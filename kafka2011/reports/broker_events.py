@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kafka2011.events.errors import UndecodableEventError
+from kafka2011.events.errors import UnansweredSchemaError, UndecodableEventError
 from kafka2011.reports.event_frames import wanted_columns
 from kafka2011.warehouse.rows.decode import BatchDecoder
 
@@ -48,6 +48,8 @@ def decoded(
             names = batch.column(_TOPIC)
             for topic in pc.unique(names).to_pylist():
                 of_topic = batch.filter(pc.equal(names, topic))
+                if unanswered := decoders[topic].unanswered(of_topic):
+                    raise UnansweredSchemaError(unanswered)
                 events, refused = decoders[topic].decode(of_topic)
                 _report(topic, of_topic, refused, skip=skip)
                 yield _chosen(events, topic, arrow)

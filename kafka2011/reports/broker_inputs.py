@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.errors import KafkaError
-from kafka2011.events.errors import UnknownSchemaError
+from kafka2011.events.errors import UnansweredSchemaError, UnknownSchemaError
 from kafka2011.events.schema_registry import SchemaRegistry
 from kafka2011.reports.broker_events import decoded
 from kafka2011.reports.catalog import TOPICS
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafka2011.events.schemas import KnownSchemas
     from kafka2011.spark import ResolvedOffsets
 
 
@@ -35,12 +36,11 @@ class BrokerInputs:
         self._spark = spark
         self._zk_connect = zk_connect
         with connect(zk_connect) as client:
-            topics = set(BrokerRegistry(client).topics())
-            self._schemas = SchemaRegistry(client).snapshot()
+            known = set(BrokerRegistry(client).topics())
+            registry = SchemaRegistry(client)
+            self._schemas = {topic: _schemas_of(registry, topic) for topic in TOPICS if topic in known}
         self._offsets = {
-            topic: resolve_offsets({"zk.connect": zk_connect, "subscribe": topic})
-            for topic in TOPICS
-            if topic in topics and self._has_schema(topic)
+            topic: resolve_offsets({"zk.connect": zk_connect, "subscribe": topic}) for topic in self._schemas
         }
         self.through: Mapping[str, Any] = {topic: _ranges(resolved) for topic, resolved in self._offsets.items()}
         self.quarantined: Mapping[str, int] = {}
@@ -65,14 +65,26 @@ class BrokerInputs:
             .option("endingOffsets", resolved.ending_offsets)
             .load()
         )
-        return dated(decoded(rows, (topic,), self._schemas, wanted_columns(topic).names).drop("topic"))
+        return dated(decoded(rows, (topic,), self._schemas[topic], wanted_columns(topic).names).drop("topic"))
 
-    def _has_schema(self, topic: str) -> bool:
-        try:
-            self._schemas.newest(topic)
-        except UnknownSchemaError as error:
-            raise KafkaError(f"{error}: reports read events alone") from error
-        return True
+    def learns_from(self, error: Exception) -> bool:
+        """Look up the schemas of other topics that a failed job has met; say whether there were any."""
+        asked = UnansweredSchemaError.named_in(str(error))
+        if asked:
+            with connect(self._zk_connect) as client:
+                answers = SchemaRegistry(client).answers(asked)
+            self._schemas = {topic: schemas.with_answers(*answers) for topic, schemas in self._schemas.items()}
+        return bool(asked)
+
+
+def _schemas_of(registry: SchemaRegistry, topic: str) -> KnownSchemas:
+    """Return the schemas of a topic, retired ones too: their events are in the log. Raises KafkaError."""
+    try:
+        found = registry.of_topic(topic)
+    except UnknownSchemaError as error:
+        raise KafkaError(f"{error}: reports read events alone") from error
+    every = sorted((*found.in_use, *found.retired), key=lambda numbered: numbered.number)
+    return found._replace(in_use=every, retired=[]).known(topic)
 
 
 def _ranges(resolved: ResolvedOffsets) -> dict[str, list[int]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import date
 
     from pyspark.sql import DataFrame
+
+
+T = TypeVar("T")
 
 
 class ReportInputs(Protocol):
@@ -32,5 +35,18 @@ class ReportInputs(Protocol):
         An event belongs to the day when it happened, and to that of `reach_s` before.
         """
 
+    def learns_from(self, error: Exception) -> bool:
+        """Find out what a failed job did not know; say whether the job may end otherwise when it runs again."""
+
     def events(self, topic: str, dates: Collection[date] | None) -> DataFrame:
         """Return a topic's events of some days, or of all, as `event_frames.dated` does; repeats included."""
+
+
+def with_lookups(inputs: ReportInputs, work: Callable[[], T]) -> T:
+    """Run work on events, again as long as the inputs learn from its failures; return its result."""
+    while True:
+        try:
+            return work()
+        except Exception as error:
+            if not inputs.learns_from(error):
+                raise

@@ -13,6 +13,7 @@ from kafka2011.events.codec import EventDecoder, EventEncoder
 from kafka2011.events.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
+    UnansweredSchemaError,
     UndecodableEventError,
     UnknownSchemaError,
 )
@@ -307,3 +308,69 @@ def test_a_topic_that_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidTopicError):
         registry(client).register("a/b", V1)
     assert not client.calls
+
+
+# Answers for processes without ZooKeeper ------------------------------------------------------------------------------
+
+
+def test_fingerprints_are_answered_all_at_once_and_once() -> None:
+    client = ZkClientInMemory()
+    for schema in (V1, V2):
+        registry(client).register("views", schema)
+    reading = registry(client)
+    client.calls.clear()
+    for _ in range(2):
+        answers = reading.answers([V1.fingerprint, V2.fingerprint, V3.fingerprint])
+        assert set(answers.found) == {V1, V2}
+        assert answers.absent == {V3.fingerprint}
+    assert len(client.calls) == 3
+    assert reading.schema_of(V1.fingerprint) == V1
+    with pytest.raises(UnknownSchemaError):
+        reading.schema_of(V3.fingerprint)
+    assert len(client.calls) == 3
+
+
+def test_an_answer_that_a_fingerprint_is_unknown_expires() -> None:
+    client, clock = ZkClientInMemory(), ManualClock()
+    reading = registry(client, clock)
+    assert reading.answers([V1.fingerprint]).absent == {V1.fingerprint}
+    registry(client).register("views", V1)
+    clock.now_s += 9
+    assert reading.answers([V1.fingerprint]).absent == {V1.fingerprint}
+    clock.now_s += 2
+    assert reading.answers([V1.fingerprint]) == ((V1,), frozenset())
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff"])
+def test_a_fingerprint_whose_znode_is_no_schema_counts_as_unknown(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = ZkClientInMemory()
+    registry(client).register("views", V1)
+    client.tree[f"/schemas/fingerprints/{V1.fingerprint}"].data = data
+    assert registry(client).answers([V1.fingerprint]).absent == {V1.fingerprint}
+    assert f"the schema of fingerprint {V1.fingerprint} cannot be used" in caplog.text
+
+
+def test_without_zookeeper_no_fingerprint_is_answered() -> None:
+    client = ZkClientInMemory()
+    reading = registry(client)
+
+    def lost(_call: str, _path: str) -> None:
+        raise kazoo_errors.ConnectionLoss
+
+    client.before = lost
+    with pytest.raises(ZkUnavailable):
+        reading.answers([V1.fingerprint])
+    client.before = lambda _call, _path: None
+    registry(client).register("views", V1)
+    assert reading.answers([V1.fingerprint]).found == (V1,)
+
+
+def test_an_unanswered_fingerprint_is_found_in_the_text_of_another_error() -> None:
+    """As in what Spark says of a failed job; the error itself pickles."""
+    error = UnansweredSchemaError([V1.fingerprint, V2.fingerprint])
+    assert pickle.loads(pickle.dumps(error)).fingerprints == error.fingerprints
+    text = f"Job aborted, task 0123456789abcdef\n  UnansweredSchemaError: {error}\n  at line 7 of 0123456789abcdef\n"
+    assert UnansweredSchemaError.named_in(text) == {V1.fingerprint, V2.fingerprint}
+    assert UnansweredSchemaError.named_in("another error of 0123456789abcdef") == frozenset()

@@ -91,6 +91,8 @@ class SchemaLife:
         schemas = self.registry.of_topic(TOPIC)
         decoder = decoder_for(self.table, newest, schemas.known(TOPIC), number)
         batch = batch_of(self.log[start:], start)
+        if unanswered := decoder.unanswered(batch):
+            decoder = decoder.with_answers(*self.registry.answers(unanswered))
         rows, refused = decoder.decode(batch)
         assert rows.schema == decoder.schema
         staging = self.table.begin()
