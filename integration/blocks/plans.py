@@ -57,6 +57,24 @@ class Plan:
     clusters: tuple[str, ...] = ("localhost:2181",)
 
 
+_ORDER_FILES = """\
+cat > money.avsc <<'END'
+{"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
+END
+cat > line.avsc <<'END'
+{"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "price", "type": "shop.Money"}]}
+END
+cat > order.avsc <<'END'
+{"type": "record", "name": "Order", "namespace": "shop", "fields": [
+  {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+  {"name": "published_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+  {"name": "server", "type": "string"},
+  {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+  {"name": "lines", "type": {"type": "array", "items": "shop.Line"}}
+]}
+END
+"""
+
 PLANS = (
     Plan(
         "README.md",
@@ -114,10 +132,11 @@ PLANS = (
         (
             Step("EventEncoder(registry", r"^kafka2011\.View \S+ /jobs$"),
             Step(
-                "schemas register",
+                "schemas register views",
                 r"views",
                 before="kafka2011 schemas show views > view.avsc",
             ),
+            Step("schemas register orders", r"orders", before=_ORDER_FILES),
             Step("schemas compatibility", r"backward"),
             Step("kafka2011 generate", r"page_views", replaced={"--seconds 60": "--seconds 1"}),
         ),

@@ -53,7 +53,7 @@ UNFIT: dict[str, tuple[list[Row], str]] = {
         "field x: .* outside of the years",
     ),
     "a record within itself without an end": ([field("x", ENDLESS)], "field x.next: record kafka2011.Endless is"),
-    "a union of nothing": ([field("x", [])], "field x: its union has no types"),
+    "a union of nothing": ([field("x", [])], "field x is a union without types"),
 }
 """The fields of each, and what the error says."""
 
