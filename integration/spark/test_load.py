@@ -243,15 +243,16 @@ def test_schemas_of_other_topics_are_looked_up_and_an_outage_fails_the_load(
     """In other processes too. While ZooKeeper cannot be asked, nothing goes to quarantine."""
     one = cluster.brokers[0]
     create(topic)
+    unique = topic.replace("-", "_")
     other = event_schema(
-        "View", {"name": "page", "type": "string"}, {"name": "status", "type": "int"}, {"name": topic, "type": "int"}
+        "View", {"name": "page", "type": "string"}, {"name": "status", "type": "int"}, {"name": unique, "type": "int"}
     )
     table = TopicTable(tmp_path, topic)
     with LocalEngine(2) as engine, connect(cluster.zk_connect) as client:
         registry = SchemaRegistry(client)
         registry.register(topic, OLD)
         registry.register(f"{topic}-other", other)
-        publish(one, topic, [*views(topic, OLD, 30), *views(topic, other, 20, **{topic: 1})])
+        publish(one, topic, [*views(topic, OLD, 30), *views(topic, other, 20, **{unique: 1})])
         publish(one, topic, [*views(topic, OLD, 30), b"\xc3\x01" + bytes(8) + b"unknown"], 1)
         settings = LoadSettings(zk_connect=cluster.zk_connect, source={"minPartitions": 2})
         load = TopicLoad(engine, table, open_quarantine(str(tmp_path), topic), settings, client=client)
@@ -266,7 +267,7 @@ def test_schemas_of_other_topics_are_looked_up_and_an_outage_fails_the_load(
         assert table.newest() is None
         loaded = load.load()
         assert (loaded.rows, loaded.quarantined) == (80, 1)
-        publish(one, topic, views(topic, other, 5, **{topic: 1}))
+        publish(one, topic, views(topic, other, 5, **{unique: 1}))
         assert load.load().rows == 5
     assert len(places_in(rows_of(table))) == len(payloads_of(cluster.zk_connect, topic)) - 1
 

@@ -211,14 +211,12 @@ class Source(RebalanceListener):
             return
         try:
             if topic not in known:
-                if not self._target.has_made(topic):
-                    resume = stored.put_back(stored.offset)
-                    if resume is not None:
-                        self._waiting.append(resume)
-                    return
                 self._on_topic(topic)
                 known.add(topic)
-            self.forwarder.forward(stored)
+            if self._target.has_made(topic):
+                self.forwarder.forward(stored)
+            elif (resume := stored.put_back(stored.offset)) is not None:
+                self._waiting.append(resume)
         except Exception as error:
             if self._closing.is_set():
                 return

@@ -96,18 +96,19 @@ class Target(Closing):
 
         A name that no topic can have is no reason to wait.
         """
+        if topic in self._known_topics:
+            return True
         try:
             validate_topic(topic)
         except InvalidTopicError:
             return True
-        if topic not in self._known_topics:
-            with self._making:
-                try:
-                    self._register(topic)
-                except KafkaError as error:
-                    self._outages.failed("topic %s cannot be made at %s: %s", topic, self.zk_connect, error, of=topic)
-                    return False
-                self._outages.over(topic)
+        with self._making:
+            try:
+                self._register(topic)
+            except KafkaError as error:
+                self._outages.failed("topic %s cannot be made at %s: %s", topic, self.zk_connect, error, of=topic)
+                return False
+            self._outages.over(topic)
         return True
 
     def send(self, topic: str, message_set: MessageSet, partition: TopicPartition | None) -> Future[Receipt]:
