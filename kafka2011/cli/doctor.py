@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka2011.admin.doctor.checks import CHECKS, lag_that_grows
+from kafka2011.admin.doctor.checkup import Finding
 from kafka2011.admin.doctor.examination import examine
 from kafka2011.admin.doctor.machine import (
     damage_in_logs,
@@ -29,11 +31,11 @@ from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import BrokerConfig, SimpleConsumerConfig
 from kafka2011.errors import KafkaError, MissingExtraError
 from kafka2011.printable import printable
+from zk.errors import MalformedNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka2011.admin.doctor.checkup import Finding
     from zk.client import ZkClient
 
 
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="On a ZooKeeper server's machine: also check its snapshots.",
 )
+@click.option("--warehouse", metavar="PATH", help="Also check the tables of topics in this warehouse.")
 @pipeline_option("Also check the clusters and topics that this file declares, and which tiers do not report.")
 @json_option
 def command(
@@ -74,6 +77,7 @@ def command(
     seconds: float,
     file: Path | None,
     zookeeper_data: Path | None,
+    warehouse: str | None,
     pipeline_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -83,10 +87,15 @@ def command(
     It checks topics without a broker or on some brokers only, requests that no broker carries out, and schemas whose
     events loads put into quarantine. It checks groups: partitions without an owner, owners without a member, offsets
     outside the log, growing lag. With --config it also checks settings, the disk against retention, times of segments,
-    and damaged segments. With --zookeeper-data it also checks snapshots; with --pipeline, its clusters, and groups and
-    mirrors that have stopped. It changes nothing. It fails if it finds a problem.
+    and damaged segments. With --zookeeper-data it also checks snapshots; with --warehouse, tables for texts that 0.2.0
+    wrote in place of decimals; with --pipeline, its clusters, and groups and mirrors that have stopped. It changes
+    nothing. It fails if it finds a problem.
     """
-    findings = [*_findings(zk_connect, seconds, file, zookeeper_data), *_of_pipeline(zk_connect, pipeline_path)]
+    findings = [
+        *_findings(zk_connect, seconds, file, zookeeper_data),
+        *_of_tables(zk_connect, warehouse),
+        *_of_pipeline(zk_connect, pipeline_path),
+    ]
     if as_json:
         show_json_list(finding._asdict() for finding in findings)
     else:
@@ -127,6 +136,31 @@ def _of_schemas(client: ZkClient) -> Iterator[Finding]:
     except MissingExtraError:
         return
     yield from examine_schemas(client)
+
+
+def _of_tables(zk_connect: str, warehouse: str | None) -> Iterator[Finding]:
+    if warehouse is None:
+        return
+    from kafka2011.events.errors import InvalidSchemaError, UnknownSchemaError
+    from kafka2011.events.schema_registry import SchemaRegistry
+    from kafka2011.warehouse.table.table_checkup import examine_tables
+
+    schemas = {}
+    with open_session(zk_connect) as client:
+        registry = SchemaRegistry(client)
+        for topic in registry.topics():
+            with contextlib.suppress(UnknownSchemaError, InvalidSchemaError, MalformedNode):  # said by another check
+                found = registry.of_topic(topic)
+                schemas[topic] = [numbered.schema for numbered in (*found.retired, *found.in_use)]
+    for topic, table_path, column, count in examine_tables(warehouse, schemas):
+        again = f"{topic}-again"
+        yield Finding(
+            f"table {table_path}",
+            f"column {column} has {count} texts of bytes in place of a decimal: an earlier release took the default"
+            " of a decimal for bytes",
+            f"rebuild the table: `kafka2011 load --warehouse {warehouse} --topic {topic} --rebuild --into {again}`,"
+            f" then `kafka2011 tables swap --warehouse {warehouse} {topic} {again}`",
+        )
 
 
 def _of_pipeline(zk_connect: str, path: Path | None) -> Iterator[Finding]:

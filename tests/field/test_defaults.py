@@ -9,8 +9,11 @@ from unittest import mock
 import pytest
 from fastavro.read import LOGICAL_READERS
 
+from kafka2011.events.columns.default_texts import default_texts
 from kafka2011.events.columns.evolution import evolution_of
-from tests.support.schema_life import SchemaLife, field, thing
+from kafka2011.warehouse import open_table
+from kafka2011.warehouse.table.table_checkup import TextsOfBytes, count_texts, examine_tables
+from tests.support.schema_life import TOPIC, SchemaLife, field, thing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,3 +96,35 @@ def test_a_default_of_bytes_stays_bytes_where_the_column_was_text_before(life: S
     life.send(middle, {"item": "late"})
     assert life.load() == []
     assert life.rows() == [{"fee": '"free"', "item": "pen"}, {"fee": '"0.01"', "item": "late"}]
+
+
+BYTES = str(b"\x01")
+TEXTS: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "a decimal of many digits": (fee(40), BYTES, "0.01"),
+    "an array of such": (field("fee", {"type": "array", "items": decimal(40)}, default=["\u0001"]), [BYTES], ["0.01"]),
+    "a record of such": (
+        field("fee", {"type": "record", "name": "Line", "fields": [fee(40)]}, default={}),
+        {"fee": BYTES},
+        {"fee": "0.01"},
+    ),
+    "JSON text": (field("fee", [LINE, "string"], default={}), '{"fee": "AQ=="}', '{"fee": "0.01"}'),
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_tables_that_hold_the_text_of_bytes_are_named(what: str, life: SchemaLife) -> None:
+    """Report fastavro #814: a column of text took the bytes of a default; such a table needs to be rebuilt."""
+    added, wrong, right = TEXTS[what]
+    first = life.register(thing(field("item", "string")))
+    second = life.register(thing(field("item", "string"), added))
+    life.send(first, {"item": "b'\\x02' AQ=="}, {"item": "late"})
+    with mock.patch.dict(LOGICAL_READERS, {"bytes-decimal": lambda data, *_: data}):
+        assert life.load() == []
+    schemas = {TOPIC: [first, second], "others": [second]}
+    found = list(examine_tables(str(life.warehouse), schemas))
+    assert [row["fee"] for row in life.rows()] == [wrong, wrong]
+    assert found == [TextsOfBytes(TOPIC, life.table.path, "fee", 2)]
+    evolution_of.cache_clear()
+    again = life.rebuilt()
+    assert [row["fee"] for row in again.rows()] == [right, right]
+    assert count_texts(open_table(life.warehouse, f"{TOPIC}-again"), default_texts(schemas[TOPIC])) == {}
