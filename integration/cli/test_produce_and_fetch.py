@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -27,6 +28,19 @@ def test_lines_come_back_as_they_were_sent(broker: tuple[str, str], tmp_path: Pa
     output("produce", "lines", "--partition", 1, "--file", file, *broker)
     fetch = ("fetch", "lines", "--partition", 1, "--fetch-size", 1000, *broker)
     eventually(lambda: output(*fetch) == f"{text}the end\n", what="the file's line")
+    file.write_bytes(gzip.compress(b"unpacked\n"))
+    output("produce", "lines", "--partition", 1, "--file", file, *broker)
+    eventually(lambda: output(*fetch) == f"{text}the end\nunpacked\n", what="the line of a compressed file")
+
+
+def test_a_file_without_text_is_refused(broker: tuple[str, str], tmp_path: Path) -> None:
+    """Nothing of it is sent, unless a delimiter says that its pieces are the messages."""
+    file = tmp_path / "image.png"
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8)
+    done = run("produce", "image", "--partition", 0, "--file", file, *broker)
+    assert done.returncode == 1
+    assert f"{file} holds no lines of text" in done.stderr
+    output("produce", "image", "--partition", 0, "--delimiter", "\\0", "--file", file, *broker)
 
 
 def test_fetch_from_an_offset(broker: tuple[str, str]) -> None:

@@ -13,8 +13,8 @@ import click
 from kafka2011.cli.options import examples
 from kafka2011.cli.output import counted, json_option, show_json, show_table
 from kafka2011.cli.progress import count_progress
+from kafka2011.collect.text_file import open_text
 from kafka2011.demo.live_cluster import run_demo
-from kafka2011.demo.log_file import why_no_log
 from kafka2011.demo.records import numbered
 from kafka2011.errors import KafkaError
 
@@ -30,11 +30,10 @@ MAX_LINES = 1_000_000
 MAX_FILE_BYTES = 100 * 1024 * 1024
 MAX_LINE_BYTES = 1_000_000 - len(numbered(MAX_LINES, b""))
 """max.message.size of brokers and members, without what goes before a line."""
-_LOOK_BYTES = 4096
 
 
 @click.command("demo", epilog=examples("kafka2011 demo", "kafka2011 demo --file /var/log/dpkg.log --directory demo"))
-@click.option("--file", type=click.File("rb"), help="The log to replay. Default: synthetic lines.")
+@click.option("--file", type=click.File("rb"), help="The log to replay, compressed or not. Default: synthetic lines.")
 @click.option(
     "--seconds",
     type=click.FloatRange(1, 60),
@@ -156,22 +155,28 @@ def read_lines(file: BufferedReader | None) -> list[bytes]:
     """Return the lines to replay. Raises UsageError, naming the line, where they are more than the demo takes."""
     if file is None:
         return [b"member-%d viewed /jobs/%d" % (n * 7919 % 2000, n % 100) for n in range(DEFAULT_LINES)]
+    try:
+        with open_text(file, file.name) as text:
+            lines = _lines_of(text, file.name)
+    except KafkaError as error:
+        raise click.UsageError(f"--file: {error}") from error
+    if not lines:
+        raise click.UsageError(f"--file {file.name}: it has no lines")
+    return lines
+
+
+def _lines_of(text: BufferedReader, path: str) -> list[bytes]:
     lines: list[bytes] = []
     left_bytes = MAX_FILE_BYTES
-    beginning = file.peek(_LOOK_BYTES)[:_LOOK_BYTES]
-    if (why := why_no_log(beginning)) is not None:
-        raise click.UsageError(f"--file {file.name}: it is {why}")
-    while line := file.readline(MAX_LINE_BYTES + len(b"\r\n")):
+    while line := text.readline(MAX_LINE_BYTES + len(b"\r\n")):
         line = line.rstrip(b"\r\n")
         lines.append(line)
         left_bytes -= len(line)
         if len(line) > MAX_LINE_BYTES or len(lines) > MAX_LINES or left_bytes < 0:
             raise click.UsageError(
-                f"--file {file.name}: line {len(lines)} is too much: the demo takes {MAX_LINES} lines of"
+                f"--file {path}: line {len(lines)} is too much: the demo takes {MAX_LINES} lines of"
                 f" {MAX_LINE_BYTES} bytes each, and {MAX_FILE_BYTES} bytes together"
             )
-    if not lines:
-        raise click.UsageError(f"--file {file.name}: it has no lines")
     return lines
 
 

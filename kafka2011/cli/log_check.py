@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from kafka2011.cli.output import counted, show_table
 from kafka2011.collect.counts import JUDGED_LINES
+from kafka2011.collect.text_file import open_text
 from kafka2011.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from io import BufferedReader
 
 CHECKED_LINES = 1000
 """How many lines of a file are read."""
@@ -25,7 +27,16 @@ _REASONS = 5
 
 def check_files(paths: Sequence[str], log_format: str, most_unparsed: float) -> None:
     """Print what each file's first lines would become. Raises KafkaError if too many of one could not be parsed."""
-    bad = [path for path in paths if not _check(path, log_format, most_unparsed)]
+    bad, unread = [], []
+    for path in paths:
+        try:
+            if not _check(path, log_format, most_unparsed):
+                bad.append(path)
+        except KafkaError as error:
+            click.echo(str(error), err=True)
+            unread.append(path)
+    if unread:
+        raise KafkaError(f"{counted(len(unread), 'file')} could not be read: {', '.join(unread)}")
     if bad:
         raise KafkaError(
             f"more than {most_unparsed:.0%} of the lines of {', '.join(bad)} could not be parsed: give --log-format,"
@@ -74,8 +85,8 @@ def _shown(name: str, value: Any) -> str:
 
 def _lines(path: str) -> Iterator[bytes]:
     try:
-        with click.open_file(path, "rb") as file:
-            while line := file.readline(_LONGEST_BYTES):
+        with click.open_file(path, "rb") as file, open_text(cast("BufferedReader", file), path) as text:
+            while line := text.readline(_LONGEST_BYTES):
                 yield line
     except OSError as error:
         raise KafkaError(f"cannot read {path}: {error.strerror}") from error

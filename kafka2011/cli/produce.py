@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import re
@@ -51,6 +52,7 @@ _OPTIONS_OF = {
     "compression.codec": "--compress",
 }
 _CHOSEN = ("confirm", "producer.type")
+_STDIN_NAME = "<stdin>"
 _ID = 0  # of the one --broker, whatever it is registered as
 
 
@@ -73,7 +75,10 @@ def _read_pattern(text: str) -> re.Pattern[bytes]:
 @zookeeper_option
 @broker_option
 @click.option(
-    "--file", type=click.File("rb"), default="-", help="The file to read lines from.  [default: standard input]"
+    "--file",
+    type=click.File("rb"),
+    default="-",
+    help="The file to read lines from; a compressed one is unpacked.  [default: standard input]",
 )
 @delimiter_option
 @click.option(
@@ -125,8 +130,8 @@ def command(
 
     def lines(config: ProducerConfig) -> Iterator[list[bytes]]:
         on_too_long = _Skipped(config.max_message_size) if skip_too_long else None
-        with show_progress(file, topic) as advance:
-            yield from line_sets(file, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
+        with _text(file, delimiter) as text, show_progress(file, topic, is_changed=text is not file) as advance:
+            yield from line_sets(text, config.max_message_size, advance, delimiter=delimiter, on_too_long=on_too_long)
 
     if broker is None:
         config = _config(properties, [f"zk.connect={zk_connect}", "broker.list=", *fixed])
@@ -137,6 +142,15 @@ def command(
         send = _to_broker(broker, config, topic, partition, pattern)
     if not _publish(config, lines(config), send) and broker is None:
         _check_somebody_lives(config)
+
+
+def _text(file: BinaryIO, delimiter: bytes) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Open what reads the text of a named file. Raises KafkaError if it cannot be unpacked, or has no text."""
+    if file.name == _STDIN_NAME or not isinstance(file, io.BufferedReader):
+        return contextlib.nullcontext(file)
+    from kafka2011.collect.text_file import open_text
+
+    return open_text(file, file.name, is_text=delimiter == b"\n")
 
 
 def _config(properties: tuple[str, ...], fixed: list[str]) -> ProducerConfig:
@@ -244,8 +258,11 @@ def _up_to_a_fault(sets: Iterator[list[bytes]], finish: Callable[[], object]) ->
         raise MessageSizeTooLargeError(f"{error}; {before} (--skip-too-long leaves such lines out)") from error
 
 
-def show_progress(file: BinaryIO, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
-    """Show a bar, unless lines are typed, which it would overwrite."""
+def show_progress(
+    file: BinaryIO, topic: str, *, is_changed: bool = False
+) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+    """Show a bar, unless lines are typed, which it would overwrite; without a share, if a file's bytes are changed."""
     if file.isatty():
         return contextlib.nullcontext(lambda _read_bytes: None)
-    return byte_progress(f"to {topic}", os.fstat(file.fileno()).st_size or None)
+    size_bytes = 0 if is_changed else os.fstat(file.fileno()).st_size
+    return byte_progress(f"to {topic}", size_bytes or None)

@@ -82,6 +82,7 @@ def _text(descriptor: int, former: Any) -> io.TextIOWrapper:
     """Return a text stream of a descriptor with the encoding of the former one, which Python had opened."""
     is_input = descriptor == _STDIN
     raw = _NamedFile(descriptor, "r" if is_input else "w", closefd=False)
+    raw.name = "<stdin>" if is_input else "<stdout>"  # as Python calls its own
     is_terminal = raw.isatty()
     return io.TextIOWrapper(
         io.BufferedReader(raw) if is_input else io.BufferedWriter(raw),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib
 import os
-from pathlib import PurePath
+from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from kafka2011.collect.positions import FileKey
-from kafka2011.errors import KafkaError
+from kafka2011.collect.positions import CountedBytes, FileKey
+from kafka2011.collect.recognize import packing_of
+from kafka2011.collect.unpack import UnpackError, open_unpacked
 
 _FINGERPRINT_BYTES = 256
+_SNIFFED_BYTES = 16
 _UNPACKED_AT_ONCE = 256 * 1024
-_MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "compression.zstd"}
-"""The modules that read compressed files; the last came with Python 3.14, and a Python may be built without others."""
 
 
 class MovedError(OSError):
@@ -23,10 +22,6 @@ class MovedError(OSError):
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ESTALE, "another file has its name now", path)
-
-
-class UnpackError(KafkaError):
-    """A compressed file cannot be read; the text says why."""
 
 
 class ContentStatus(NamedTuple):
@@ -46,6 +41,8 @@ class Content(Protocol):
     """A file, whatever its current name."""
 
     path: str
+    counted: CountedBytes
+    """What its positions and its size count."""
 
     @property
     def key(self) -> FileKey:
@@ -60,6 +57,9 @@ class Content(Protocol):
 
     def status(self) -> ContentStatus:
         """Return how large it is now. Raises OSError."""
+
+    def seen(self, status: os.stat_result) -> ContentStatus:
+        """Return how large it is if stat(2) has said this of its file."""
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Return so many bytes from a position on, fewer at the end. Raises OSError."""
@@ -105,6 +105,8 @@ class OpenFiles:
 class PlainFile:
     """A file as it is, opened at its path when needed. Raises MovedError if that is another file by then."""
 
+    counted = CountedBytes.FILE
+
     def __init__(self, path: str, key: FileKey, opened: OpenFiles) -> None:
         self.path = path
         self._key = key
@@ -145,6 +147,10 @@ class PlainFile:
             raise MovedError(self.path)
         return ContentStatus.of(file_status)
 
+    def seen(self, status: os.stat_result) -> ContentStatus:
+        """Return how large it is if stat(2) has said this of its file."""
+        return ContentStatus.of(status)
+
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Return so many bytes from a position on, fewer at the end. Raises OSError."""
         self.hold()
@@ -179,26 +185,25 @@ class PackedFile:
     Reading forward, or a little way back, is fast; going back further starts over from the beginning.
     """
 
+    counted = CountedBytes.UNPACKED
+
     def __init__(self, path: str, key: FileKey) -> None:
         self.path = path
         self._key = key
+        self._file: BinaryIO | None = None
         self._head = self._piece = b""
         self._piece_at = 0
-        suffix = PurePath(path).suffix
         try:
-            module = importlib.import_module(_MODULES[suffix])
-        except (KeyError, ImportError) as error:
-            raise UnpackError(f"nothing here reads {suffix or path}") from error
-        try:
-            self._file: BinaryIO = module.open(path, "rb")
-            status = os.stat(path)  # noqa: PTH116 (the path is text)
+            self._packed = Path(path).open("rb")  # noqa: SIM115 (closed with this)
             try:
+                status = os.fstat(self._packed.fileno())
+                self._file = open_unpacked(self._packed)
                 self._head = self.pread(_FINGERPRINT_BYTES, 0)
                 size_bytes = 0
                 while piece := self.pread(_UNPACKED_AT_ONCE, size_bytes):
                     size_bytes += len(piece)
             except BaseException:
-                self._file.close()
+                self.close()
                 raise
         except OSError as error:
             raise UnpackError(error.strerror or str(error)) from error
@@ -221,11 +226,16 @@ class PackedFile:
         """Return how large its content is; it no longer changes."""
         return self._status
 
+    def seen(self, _status: os.stat_result) -> ContentStatus:
+        """Return how large its content is; it no longer changes."""
+        return self._status
+
     def pread(self, size_bytes: int, position: int) -> bytes:
         """Return so many bytes from a position on, fewer at the end. Raises OSError."""
         for start, piece in ((0, self._head), (self._piece_at, self._piece)):
             if start <= position and position + size_bytes <= start + len(piece):
                 return piece[position - start : position - start + size_bytes]
+        assert self._file is not None, "it is open"
         try:
             self._file.seek(position)
             data = self._file.read(size_bytes)
@@ -238,4 +248,23 @@ class PackedFile:
 
     def close(self) -> None:
         """Close it. May be called twice."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+        self._packed.close()
+
+
+def open_content(path: str, key: FileKey, opened: OpenFiles) -> Content:
+    """Return the content of a file: unpacked, if its first bytes say that it is compressed.
+
+    Raises OSError, and UnpackError for a compressed file that cannot be read.
+    """
+    plain = PlainFile(path, key, opened)
+    try:
+        is_packed = packing_of(plain.pread(_SNIFFED_BYTES, 0)) is not None
+    except BaseException:
+        plain.close()
+        raise
+    if not is_packed:
+        return plain
+    plain.close()
+    return PackedFile(path, key)

@@ -10,11 +10,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafka2011.collect.content import ContentStatus, MovedError, OpenFiles, PlainFile
-from kafka2011.collect.positions import FileKey, FilePosition
+from kafka2011.collect.content import ContentStatus, MovedError, OpenFiles, PlainFile, fingerprint, open_content
+from kafka2011.collect.positions import CountedBytes, FileKey, FilePosition
+from kafka2011.collect.recognize import SNIFFED_BYTES, why_no_text
+from kafka2011.collect.refused import CompressedNowError, RefusedFileError
 from kafka2011.collect.rotation import holds
-from kafka2011.collect.tail import BinaryFileError, FileTail
+from kafka2011.collect.tail import FileTail
 from kafka2011.collect.turns import Turns
+from kafka2011.collect.unpack import UnpackError
 
 if TYPE_CHECKING:
     import os
@@ -37,6 +40,8 @@ OPEN_FILES = 500
 NewTail = Callable[["Content", FilePosition], FileTail]
 FindFormer = Callable[[str, FileKey | None, FileKey | None], None]
 """Finds what was rotated away from a path, given the file that has it now, and one that has other content now."""
+FindKnown = Callable[["Content", str], FilePosition | None]
+"""Finds the position of a new file's content, if another file had it, given the path that it was found for."""
 
 
 class FollowedFiles:
@@ -52,6 +57,7 @@ class FollowedFiles:
         counts: CollectCounts,
         new_tail: NewTail,
         find_former: FindFormer,
+        find_known: FindKnown,
         clock: Clock,
         *,
         follow: bool,
@@ -61,13 +67,15 @@ class FollowedFiles:
         self._counts = counts
         self._new_tail = new_tail
         self._find_former = find_former
+        self._find_known = find_known
         self._clock = clock
         self._follow = follow
         self.open_files = OpenFiles(OPEN_FILES)
         self._tails: dict[FileKey, FileTail] = {}
         self._turns = Turns()
         self._apart: dict[FileKey, FileTail] = {}  # what no look at a path sees
-        self._refused: dict[FileKey, int] = {}  # where the NUL byte is
+        self._refused: dict[FileKey, int | None] = {}  # where the NUL byte is, if that is why
+        self._unpacked: dict[FileKey, int] = {}  # compressed files that need no more reading, and their times
         self._deleted: list[FilePosition] = []  # whose files are gone, but not all of them is confirmed
 
     @property
@@ -111,10 +119,14 @@ class FollowedFiles:
             return tail.finish()
         try:
             piece = tail.read()
-        except BinaryFileError as error:
+        except CompressedNowError:
+            self._leave(tail)
+            self._positions.remove(tail.key)  # the next look at its path opens it again
+            return None
+        except RefusedFileError as error:
             self._counts.add(files_refused=1)
             logger.error("not collected: %s", error)  # noqa: TRY400
-            self._refused[tail.key] = error.position
+            self._refused[tail.key] = error.nul_position
             self._leave(tail)
             return None
         except OSError as error:
@@ -126,7 +138,7 @@ class FollowedFiles:
         return piece
 
     def _is_finished(self, tail: FileTail) -> bool:
-        if not self._follow:
+        if not self._follow or (tail.content.counted is CountedBytes.UNPACKED and not tail.is_rotated):
             return True
         return tail.is_rotated and self._clock.monotonic_s() - tail.quiet_since_s >= ROTATED_WAIT_S
 
@@ -139,11 +151,12 @@ class FollowedFiles:
             del self._apart[key]
             tail.is_rotated = False
             tail.content.path = path
-        if tail.is_as_seen(status.st_size, status.st_mtime_ns):
+        seen = tail.content.seen(status)
+        if tail.is_as_seen(seen.size_bytes, seen.modified_ns):
             if tail.unread_bytes:
                 self._turns.add(tail)
             return False
-        self._see(tail, ContentStatus.of(status))
+        self._see(tail, seen)
         return True
 
     def look_apart(self) -> None:
@@ -189,9 +202,12 @@ class FollowedFiles:
             self._failed(tail, error)
             return False
         try:
-            self.open(PlainFile(path, key, self.open_files), watched)
+            self.open(open_content(path, key, self.open_files), watched)
         except MovedError:
             pass  # a look at the path finds out
+        except UnpackError as error:
+            self._counts.add(failed_reads=1)
+            logger.error("cannot read %s: %s", path, error)  # noqa: TRY400
         except OSError as error:
             self._counts.add(failed_reads=1)
             logger.error("cannot read %s: %s", path, error.strerror)  # noqa: TRY400
@@ -214,9 +230,12 @@ class FollowedFiles:
                 content.close()
                 return
             saved = self._positions.files.get(key)
+            if saved is not None and content.counted is CountedBytes.UNPACKED:
+                self._take_for_read_if_sent_packed(content, saved)
             if saved is not None and not _is_same(content, status, saved, watched):
                 self._find_former(saved.watched, key if saved.watched == watched else None, key)
                 saved = None
+            saved = saved or self._find_known(content, watched)
             tail = self._new_tail(content, saved or self._positions.add(FilePosition(key, watched)))
             if not (tail.is_as_seen(status.size_bytes, status.modified_ns) or tail.see(status)):
                 raise MovedError(content.path)  # noqa: TRY301 (it was truncated just now)
@@ -230,7 +249,8 @@ class FollowedFiles:
     def go_on(self, path: str, unread: Unread, tail: FileTail | None) -> None:
         """Read a file that had a watched path, or goes on with what such a one held: that which `tail` has read."""
         file, content = unread.file, unread.content
-        if self.is_refused(file.path, file.key) or (file.key in self._tails and self._tails[file.key].content.is_held):
+        is_held = file.key in self._tails and self._tails[file.key].content.is_held
+        if is_held or self.is_refused(file.path, file.key) or self.is_unpacked(file.key, file.modified_ns):
             content.close()
             return
         logger.info("%s was %s, and is read first", file.path, path)
@@ -241,6 +261,10 @@ class FollowedFiles:
         self._add(tail)
         tail.see(content.status())
         self._turns.add(tail)
+
+    def tail_of(self, key: FileKey) -> FileTail | None:
+        """Return a file that is read; None if it is not."""
+        return self._tails.get(key)
 
     def take_out(self, key: FileKey) -> FileTail | None:
         """Let a file go whose content is elsewhere, and return it."""
@@ -260,17 +284,30 @@ class FollowedFiles:
         self._turns.add(tail)
 
     def is_refused(self, path: str, key: FileKey) -> bool:
-        """Whether a file was refused, and still has the NUL byte for which it was. Raises OSError."""
+        """Whether a file was refused, and is still what it was refused for. Raises OSError."""
         if key not in self._refused:
             return False
+        nul_position = self._refused[key]
         content = PlainFile(path, key, self.open_files)
         try:
-            if content.pread(1, self._refused[key]) == b"\0":
+            if nul_position is None:
+                if why_no_text(content.pread(SNIFFED_BYTES, 0)) is not None:
+                    return True
+            elif content.pread(1, nul_position) == b"\0":
                 return True
         finally:
             content.close()
         del self._refused[key]
         return False
+
+    def is_unpacked(self, key: FileKey, modified_ns: int) -> bool:
+        """Whether a file is a compressed one that was read to its end, now or before, and has not changed since."""
+        if self._unpacked.get(key) == modified_ns:
+            return True
+        saved = self._positions.files.get(key)
+        if saved is None or saved.counted is not CountedBytes.UNPACKED or key in self._tails:
+            return False
+        return 0 < saved.position == saved.size_bytes and saved.modified_ns == modified_ns
 
     def forget_deleted(self) -> None:
         """Forget files that were deleted, with their paths, once all they held is confirmed."""
@@ -289,6 +326,27 @@ class FollowedFiles:
         self._find_former(tail.saved.watched, None, tail.key)
         return False
 
+    def _take_for_read_if_sent_packed(self, content: Content, saved: FilePosition) -> None:
+        """Take a compressed file for read if 0.2.0 has sent its bytes as they are: then its place is none of a line."""
+        if saved.counted is not CountedBytes.UNKNOWN or not saved.position:
+            return
+        plain = PlainFile(content.path, saved.key, self.open_files)
+        try:
+            if fingerprint(plain, saved.position) != saved.fingerprint:
+                return
+        finally:
+            plain.close()
+        logger.warning(
+            "%s was sent as it is, compressed, by an earlier version, and is not sent again: to send its lines, collect"
+            " it with another --state",
+            content.path,
+        )
+        size_bytes, modified_ns, _ = content.status()
+        saved.position = saved.sent_position = saved.size_bytes = size_bytes
+        saved.fingerprint, saved.modified_ns = fingerprint(content, size_bytes) or "", modified_ns
+        saved.counted = CountedBytes.UNPACKED
+        self._positions.note(saved)
+
     def _add(self, tail: FileTail) -> None:
         """Read a file from now on."""
         self._tails[tail.key] = tail
@@ -298,6 +356,8 @@ class FollowedFiles:
             self._turns.add(tail)
 
     def _leave(self, tail: FileTail) -> None:
+        if tail.content.counted is CountedBytes.UNPACKED:
+            self._unpacked[tail.key] = tail.saved.modified_ns
         tail.close()
         self.take_out(tail.key)
         self._turns.leave(tail)

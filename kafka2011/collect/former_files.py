@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka2011.collect.content import MovedError
-from kafka2011.collect.positions import FilePosition
-from kafka2011.collect.rotation import Listing, find_former
+from kafka2011.collect.content import Content, MovedError, fingerprint
+from kafka2011.collect.names import without_compression
+from kafka2011.collect.positions import CountedBytes, FilePosition
+from kafka2011.collect.rotation import Listing, find_former, has_time_of, holds, is_as_seen, still_holds
 
 if TYPE_CHECKING:
     from kafka2011.collect.counts import CollectCounts
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_MANY = 200
+"""If more files have names that differ in numbers, only compressed ones are compared: each may be an instance's."""
 _MOVING = 20
 """How many paths may wait for one another while their files are taken elsewhere; the next look does the others."""
 
@@ -64,6 +67,66 @@ class FormerFiles:
                 tail = family.get(unread.continues) if unread.continues is not None else None
                 self._followed.go_on(path, unread, tail)
 
+    def find_known(self, content: Content, watched: str) -> FilePosition | None:
+        """Return the position of a file that nobody knows, if its content is known: renamed, copied or compressed.
+
+        A file that is gone goes on in this one. Of one that is there, this one is a copy, and all of it counts as read.
+        Raises OSError.
+        """
+        relatives = self._positions.relatives(watched)
+        if content.counted is CountedBytes.FILE and len(relatives) > _MANY:
+            return None
+        status = content.status()
+        for saved in relatives:
+            tail = self._followed.tail_of(saved.key)
+            known = saved if tail is None else tail.known
+            if saved.key == content.key or known.size_bytes > status.size_bytes:
+                continue
+            if self._is_there(saved, tail):
+                if self._is_copy(content, known, tail):
+                    return self._copied(content, watched, known)
+            elif known.position and holds(content, status.size_bytes, known):
+                logger.info("%s has what %s had, and is read on", content.path, saved.watched)
+                is_packed = content.counted is CountedBytes.UNPACKED
+                self._positions.move(saved, content.key, is_packed=is_packed)
+                return saved
+        return None
+
+    def _is_there(self, saved: FilePosition, tail: FileTail | None) -> bool:
+        """Whether a known file is still where it was, or anywhere in its directory, as far as its inode says that."""
+        if tail is not None:
+            return True
+        directory = Path(saved.watched).resolve().parent
+        if directory not in self._listings:
+            self._listings[directory] = Listing(directory)
+        listing = self._listings[directory]
+        return any(
+            file.key == saved.key and (is_as_seen(file, saved) or still_holds(file, saved, self._followed.open_files))
+            for file in listing.look(listing.with_inodes([saved.key]))
+        )
+
+    @staticmethod
+    def _is_copy(content: Content, known: FilePosition, tail: FileTail | None) -> bool:
+        """Whether a file is a copy of a known one: as large, with the same bytes, and with its time or its name."""
+        size_bytes, modified_ns, _ = content.status()
+        if size_bytes != known.size_bytes or not size_bytes:
+            return False
+        path = known.watched if tail is None else tail.path
+        has_name = content.path != path and without_compression(content.path) == without_compression(path)
+        if not (has_name or has_time_of(modified_ns, known)):
+            return False
+        if tail is not None:
+            return fingerprint(content, size_bytes) == fingerprint(tail.content, size_bytes)
+        return known.position == size_bytes and holds(content, size_bytes, known)
+
+    def _copied(self, content: Content, watched: str, known: FilePosition) -> FilePosition:
+        """Note that a file needs no reading."""
+        logger.info("%s has what %s has, and is not read", content.path, known.watched)
+        size_bytes, modified_ns, _ = content.status()
+        read = fingerprint(content, size_bytes) or ""
+        copied = FilePosition(content.key, watched, size_bytes, read, size_bytes, size_bytes, modified_ns)
+        return self._positions.add(copied)
+
     def _look_around(self, path: str, family: dict[FileKey, FileTail], replaced: FileKey | None) -> Former:
         """Look for all files that had a path. Raises OSError."""
         known = self._positions.of(path)
@@ -77,6 +140,7 @@ class FormerFiles:
         held = {key for key, tail in family.items() if tail.content.is_held and key != replaced}
         directory = Path(path).resolve().parent
         find = partial(find_former, path, known, since_ns, self._followed.open_files, held=held, replaced=replaced)
+        find = partial(find, others_known=self._positions.files)
         if directory in self._listings:
             former = find(self._listings[directory])
             if not former.gone:
@@ -106,7 +170,7 @@ class FormerFiles:
                 self._followed.put_back(tail)
             raise
         for (saved, _), (_, file) in zip(taken, moves, strict=True):
-            self._positions.move(saved, file.key)
+            self._positions.move(saved, file.key, is_packed=file.is_packed)
         for key, file in former.read:
             logger.info("%s was %s, and was read", file.path, path)
             if key in family:

@@ -6,7 +6,7 @@ import glob
 import os
 from fnmatch import fnmatchcase
 
-from kafka2011.collect.rotation import COMPRESSED
+from kafka2011.collect.names import COMPRESSED
 
 _SETTLED_NS = 2_000_000_000
 """After this long, a directory's modification time shows every change in it."""
@@ -18,7 +18,7 @@ def is_pattern(path: str) -> bool:
 
 
 class PathPattern:
-    """A path with the shell's wildcards, *, ? and [...]. It matches no compressed files, which are read by rotation."""
+    """A path with the shell's wildcards, *, ? and [...]. It matches no names of compressed files; rotation does."""
 
     def __init__(self, text: str) -> None:
         self.text = text

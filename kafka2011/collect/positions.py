@@ -12,8 +12,10 @@ import logging
 import os
 import secrets
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka2011.collect.names import family_name
 from kafka2011.disk import SYSTEM_DISK
 from kafka2011.errors import KafkaError
 from kafka2011.json_document import read_document
@@ -53,6 +55,14 @@ class FileKey(NamedTuple):
         return cls(status.st_dev, status.st_ino)
 
 
+class CountedBytes(StrEnum):
+    """What positions in a file count: bytes of the file, or of its content once that is unpacked."""
+
+    FILE = "file"
+    UNPACKED = "unpacked"
+    UNKNOWN = ""
+
+
 @dataclass(slots=True)
 class FilePosition:
     """How far one file was read and confirmed.
@@ -60,7 +70,8 @@ class FilePosition:
     `watched` is the path it was found at; `position` the byte after the last confirmed line, and `fingerprint` stands
     for the bytes before it (see `content.fingerprint`). `sent_position` is how far it was read when this was saved,
     `size_bytes` and `modified_ns` what was last seen of the file; where that is compressed, all but the time are those
-    of its content. `origin` is the file that this content was in before it was copied or compressed.
+    of its content. `origin` is the file that this content was in before it was copied or compressed. `counted` says
+    which bytes position and size count; states of 0.2.0 do not say it.
     """
 
     key: FileKey
@@ -71,6 +82,7 @@ class FilePosition:
     size_bytes: int = 0
     modified_ns: int = 0
     origin: str = ""
+    counted: CountedBytes = CountedBytes.UNKNOWN
 
 
 @dataclass
@@ -92,6 +104,7 @@ class Positions:
 
     def __post_init__(self) -> None:
         self._by_path: dict[str, dict[FileKey, FilePosition]] = {}
+        self._relatives: dict[tuple[str, str], dict[str, None]] = {}  # paths of rotated files of one log
         self._changed: set[FileKey] = set()
         self._journalled = 0  # how many positions the journal has
         self._saves_all = True  # everything must be rewritten
@@ -133,11 +146,19 @@ class Positions:
         """Every path that a file was found at."""
         return list(self._by_path)
 
+    def relatives(self, path: str) -> list[FilePosition]:
+        """Return the positions of files with paths that rotated files of one log may have, this path's own too."""
+        paths = self._relatives.get(_family(path), ())
+        return [position for relative in paths for position in self._by_path[relative].values()]
+
     def add(self, position: FilePosition) -> FilePosition:
         """Add a position, replacing any for the same file; returns it."""
         self.remove(position.key)
         self.files[position.key] = position
-        self._by_path.setdefault(position.watched, {})[position.key] = position
+        if position.watched not in self._by_path:
+            self._by_path[position.watched] = {}
+            self._relatives.setdefault(_family(position.watched), {})[position.watched] = None
+        self._by_path[position.watched][position.key] = position
         self.note(position)
         return position
 
@@ -151,13 +172,18 @@ class Positions:
         del siblings[key]
         if not siblings:
             del self._by_path[position.watched]
+            family = _family(position.watched)
+            del self._relatives[family][position.watched]
+            if not self._relatives[family]:
+                del self._relatives[family]
 
-    def move(self, position: FilePosition, key: FileKey) -> None:
-        """Note that a file's content is now in another file."""
+    def move(self, position: FilePosition, key: FileKey, *, is_packed: bool = False) -> None:
+        """Note that a file's content is now in another file, compressed or not."""
         if self.files.get(position.key) is position:
             self.remove(position.key)
         position.origin = position.origin or str(position.key)
         position.key = key
+        position.counted = CountedBytes.UNPACKED if is_packed else CountedBytes.FILE
         self.add(position)
 
     def note(self, position: FilePosition) -> None:
@@ -288,6 +314,11 @@ class Positions:
             raise CollectStateError(f"cannot read {path}: {error.strerror}") from error
 
 
+def _family(path: str) -> tuple[str, str]:
+    directory, name = os.path.split(path)
+    return directory, family_name(name)
+
+
 def _file_position(saved: dict[str, Any]) -> FilePosition:
     device, inode = saved["key"]
     return FilePosition(
@@ -299,4 +330,5 @@ def _file_position(saved: dict[str, Any]) -> FilePosition:
         int(saved["size_bytes"]),
         int(saved["modified_ns"]),
         str(saved.get("origin", "")),
+        CountedBytes(saved.get("counted", "")),
     )

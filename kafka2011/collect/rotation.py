@@ -8,24 +8,24 @@ truncation. That is told by the content too, so that it is read on from there, a
 from __future__ import annotations
 
 import os
-import re
 import stat
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka2011.collect.content import Content, OpenFiles, PackedFile, PlainFile, UnpackError, fingerprint
+from kafka2011.collect.content import Content, OpenFiles, PackedFile, PlainFile, fingerprint
+from kafka2011.collect.names import COMPRESSED, family_name, rotated_pattern
 from kafka2011.collect.positions import FileKey
+from kafka2011.collect.unpack import UnpackError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from kafka2011.collect.positions import FilePosition
 
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z")
 _SECOND_NS = 1_000_000_000
 
 
@@ -49,8 +49,7 @@ class FoundFile(NamedTuple):
 
     def has_time_of(self, known: FilePosition) -> bool:
         """Whether it was written when a known file was last; what compresses files keeps that, some only the second."""
-        modified_ns = known.modified_ns
-        return self.modified_ns in {modified_ns, modified_ns // _SECOND_NS * _SECOND_NS}
+        return has_time_of(self.modified_ns, known)
 
     def is_older_than(self, known: FilePosition) -> bool:
         """Whether it was last written before a known file was."""
@@ -100,13 +99,18 @@ class Listing:
 
     def rotated(self, name: str) -> set[str]:
         """Return the names that rotated files of this one have; one that is being compressed only uncompressed."""
-        pattern = _rotated(name)
+        pattern = rotated_pattern(name)
         names = {rotated_name for rotated_name in self._beginning(name) if pattern.fullmatch(rotated_name)}
         return {
             rotated_name
             for rotated_name in names
             if not (rotated_name.endswith(COMPRESSED) and rotated_name.rpartition(".")[0] in names)
         }
+
+    def family(self, name: str) -> set[str]:
+        """Return the names that rotated files of the same log have, this one's own too."""
+        family = family_name(name)
+        return {other for other in self._names if family_name(other) == family}
 
     def with_inodes(self, keys: Iterable[FileKey]) -> set[str]:
         """Return the names of these inodes."""
@@ -143,12 +147,15 @@ def find_former(
     *,
     held: Collection[FileKey] = (),
     replaced: FileKey | None = None,
+    others_known: Mapping[FileKey, FilePosition] = MappingProxyType({}),
 ) -> Former:
     """Look at the directory of a watched path. `known` are the positions of all files that had its name.
 
     Besides those, files count that are named like rotated ones and were last written after `since_ns`, when the newest
     known one had been written as it was last seen: they came and went unseen. `held` are known files that are open, so
-    that they are what they were; `replaced` is one that has other content now. Raises OSError.
+    that they are what they were; `replaced` is one that has other content now. What a known one held may also be in a
+    rotated file of the same log that has another number, as where the path itself has one; `others_known` are what such
+    files are known as. Raises OSError.
     """
     current = Path(path).resolve().name
     rotated = listing.rotated(current)
@@ -163,12 +170,19 @@ def find_former(
         for file in files
         if file.name in rotated and file.key not in same and file.modified_ns >= min(oldest, since_ns) - _SECOND_NS
     ]
+    others = [file for file in others if file.key in known or not _is_known(file, others_known, open_files)]
     with _Unpacking(open_files) as unpacking:
         for file in former.there:
             if file.name != current and _has_unread(file, known[file.key]):
                 _add_unread(former, file, None, unpacking)
         others = [file for file in others if not _is_copy(file, [known[key] for key in same], unpacking)]
-        _find_gone(former, known, others, unpacking)
+        if former.gone:
+            relatives = [
+                file
+                for file in listing.look(listing.family(current) - rotated - {current})
+                if file.key not in same and not _is_known(file, others_known, open_files)
+            ]
+            _find_gone(former, known, others, relatives, unpacking)
         _find_unseen(former, known, since_ns, others, unpacking)
     former.unread.sort(key=lambda unread: _age(unread.file))
     return former
@@ -189,25 +203,42 @@ def _same(
         if saved is None or file.key == replaced or file.key in same:
             continue
         # Of what was not read only the inode is known, which any file may have by now.
-        if _is_as_seen(file, saved) or ((saved.position or file.name in names) and _holds(file, saved, open_files)):
+        if is_as_seen(file, saved) or ((saved.position or file.name in names) and still_holds(file, saved, open_files)):
             same.add(file.key)
     return same
 
 
 def _find_gone(
-    former: Former, known: Mapping[FileKey, FilePosition], others: list[FoundFile], unpacking: _Unpacking
+    former: Former,
+    known: Mapping[FileKey, FilePosition],
+    others: list[FoundFile],
+    relatives: list[FoundFile],
+    unpacking: _Unpacking,
 ) -> None:
-    """Find what has the content of known files that are gone, and take it out of both."""
+    """Find what has the content of known files that are gone, and take it out of the lists."""
     for key in list(former.gone):
-        file = next((candidate for candidate in others if _goes_on(candidate, known[key], unpacking)), None)
+        gone = [known[other] for other in former.gone]
+        file = _compressed_by_time(others, known[key], gone)
+        if file is None:
+            file = next((candidate for candidate in others if _goes_on(candidate, known[key], unpacking)), None)
+        if file is None and known[key].position:  # of relatives only the content tells: they may be other logs
+            file = next(
+                (candidate for candidate in relatives if _has_content_of(candidate, known[key], unpacking)), None
+            )
         if file is None:
             continue
-        others.remove(file)
+        (others if file in others else relatives).remove(file)
         former.gone.remove(key)
         if _is_packed_after_reading(file, known[key]):
             former.read.append((key, file))
         else:
             _add_unread(former, file, key, unpacking)
+
+
+def _is_known(file: FoundFile, others_known: Mapping[FileKey, FilePosition], open_files: OpenFiles) -> bool:
+    """Whether a file is what another path's position says of it."""
+    saved = others_known.get(file.key)
+    return saved is not None and (is_as_seen(file, saved) or still_holds(file, saved, open_files))
 
 
 def _find_unseen(
@@ -270,12 +301,20 @@ class _Unpacking:
         return content
 
 
-def _is_as_seen(file: FoundFile, known: FilePosition) -> bool:
-    return file.modified_ns == known.modified_ns and (file.is_packed or file.size_bytes == known.size_bytes)
+def has_time_of(modified_ns: int, known: FilePosition) -> bool:
+    """Return whether a time is that of a known file; what compresses files keeps it, some only the second."""
+    return modified_ns in {known.modified_ns, known.modified_ns // _SECOND_NS * _SECOND_NS}
 
 
-def _holds(file: FoundFile, known: FilePosition, open_files: OpenFiles) -> bool:
-    """Whether a file with the inode of a known one is that one, by its content."""
+def is_as_seen(file: FoundFile, known: FilePosition) -> bool:
+    """Return whether a file has the time and size that a known one had."""
+    if file.is_packed:
+        return file.has_time_of(known)
+    return file.modified_ns == known.modified_ns and file.size_bytes == known.size_bytes
+
+
+def still_holds(file: FoundFile, known: FilePosition, open_files: OpenFiles) -> bool:
+    """Return whether a file with the inode of a known one is that one, by its content."""
     if file.is_packed:
         return False
     content = PlainFile(file.path, file.key, open_files)
@@ -300,10 +339,25 @@ def _is_packed_after_reading(file: FoundFile, known: FilePosition) -> bool:
     return file.is_packed and file.has_time_of(known) and known.position >= known.size_bytes
 
 
+def _compressed_by_time(files: list[FoundFile], known: FilePosition, gone: list[FilePosition]) -> FoundFile | None:
+    """Return the compressed file that alone can be a known one which was read to its end, by their times.
+
+    None if files of the same second make it uncertain: some compressors keep no more of a time.
+    """
+    candidates = [file for file in files if _is_packed_after_reading(file, known)]
+    if len(candidates) != 1 or sum(candidates[0].has_time_of(other) for other in gone) > 1:
+        return None
+    return candidates[0]
+
+
 def _goes_on(file: FoundFile, known: FilePosition, unpacking: _Unpacking) -> bool:
-    """Whether a file has what a known one held that is gone."""
-    if _is_packed_after_reading(file, known):
+    """Whether a file has what a known one held that is gone; its time decides if it cannot be unpacked."""
+    if _is_packed_after_reading(file, known) and unpacking.open(file) is None:
         return True
+    return _has_content_of(file, known, unpacking)
+
+
+def _has_content_of(file: FoundFile, known: FilePosition, unpacking: _Unpacking) -> bool:
     if file.is_older_than(known) or not known.size_bytes:
         return False
     content = unpacking.open(file)
@@ -313,15 +367,15 @@ def _goes_on(file: FoundFile, known: FilePosition, unpacking: _Unpacking) -> boo
 
 
 def _is_copy(file: FoundFile, same: list[FilePosition], unpacking: _Unpacking) -> bool:
-    """Whether a file has just what one of these has."""
-    if file.is_packed and any(file.has_time_of(saved) for saved in same):
-        return True
+    """Whether a file has just what one of these has; its time decides if it cannot be unpacked, or nothing was read."""
+    timed = [saved for saved in same if file.is_packed and file.has_time_of(saved)]
     content = unpacking.open(file) if any(saved.position for saved in same) else None
     if content is None:
-        return False
+        return bool(timed)
     size_bytes = content.status().size_bytes
     return any(
-        saved.position and size_bytes == saved.size_bytes and holds(content, size_bytes, saved) for saved in same
+        size_bytes == saved.size_bytes and (holds(content, size_bytes, saved) if saved.position else saved in timed)
+        for saved in same
     )
 
 
@@ -329,15 +383,3 @@ def _age(file: FoundFile) -> tuple[int, int, str]:
     """Order by time; of files of the same instant, log.2 is older than log.1."""
     number = file.path.rpartition(".")[2]
     return file.modified_ns, -int(number) if number.isdigit() and len(number) < 4 else 0, file.path
-
-
-@lru_cache(1000)
-def _rotated(name: str) -> re.Pattern[str]:
-    """Match what logrotate and logging libraries call `name` later: with a number or a date after it, or inside it."""
-    stem, dot, extension = name.rpartition(".")
-    number = r"[-._][0-9][0-9TZ:._-]*"
-    forms = [re.escape(name) + number]
-    if stem:
-        forms.append(re.escape(stem) + number + re.escape(dot + extension))
-    compressed = "|".join(map(re.escape, COMPRESSED))
-    return re.compile(f"(?:{'|'.join(forms)})(?:{compressed})?")

@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.collect.content import fingerprint
+from kafka2011.collect.encoded_lines import EncodedCutter
 from kafka2011.collect.placed import placed
-from kafka2011.errors import KafkaError
+from kafka2011.collect.positions import CountedBytes
+from kafka2011.collect.recognize import SNIFFED_BYTES, encoding_of, packing_of, why_no_text
+from kafka2011.collect.refused import CompressedNowError, NoTextError, NulByteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,18 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
-_SNIFFED_BYTES = 8192
-
-
-class BinaryFileError(KafkaError):
-    """A file holds a NUL byte, at `position`; the text names the path and the place."""
-
-    def __init__(self, path: str, position: int) -> None:
-        super().__init__(
-            f"{path} holds a NUL byte at {position}: a binary file, or one that was truncated while its writer went on"
-            " at the old place"
-        )
-        self.position = position
+_MARK_BYTES = 4
+"""The longest byte order mark."""
 
 
 class TailPiece(NamedTuple):
@@ -47,7 +40,7 @@ class FileTail:
     """Reads one file's content, also when that is found in another file, and notes in `saved` how far it was confirmed.
 
     It begins where `saved` says, and calls `note` with that whenever it changes. With `places` lines know where they
-    stand; with `refuses_nul` a NUL byte ends the file.
+    stand; with `refuses_nul` a NUL byte ends the file. Text with a byte order mark becomes UTF-8 without one.
     """
 
     def __init__(
@@ -77,7 +70,9 @@ class FileTail:
         """Since when a rotated file has not grown."""
         self.trouble = ""
         """What went wrong with it last."""
-        self._cutter = cutter
+        self._cutter: LineCutter | EncodedCutter = cutter
+        self._is_encoded: bool | None = None
+        """Whether it has units of several bytes; None until its first bytes were read."""
         self._places = places
         self._refuses_nul = refuses_nul
         self._counts = counts
@@ -86,6 +81,7 @@ class FileTail:
         self.position = saved.position
         self._mark = (saved.position, saved.fingerprint)  # after the last whole line that was read
         self._sent_before = saved.sent_position
+        saved.counted = content.counted
 
     @property
     def key(self) -> FileKey:
@@ -127,17 +123,15 @@ class FileTail:
     def read(self) -> TailPiece | None:
         """Return the next lines, none at all if only a part of one has come; None at the end of the file.
 
-        Raises BinaryFileError, with the place before it for the next read, and OSError.
+        Raises CompressedNowError, NoTextError, NulByteError, with the place before it for the next read, and OSError.
         """
         chunk = self.content.pread(READ_BYTES, self.position)
         if not chunk:
             return None
-        nul = chunk.find(b"\0") if self._refuses_nul else -1
-        if nul >= 0:
-            text_bytes = chunk.rfind(b"\n", 0, nul) + 1
-            if not text_bytes or (not self.position and nul < _SNIFFED_BYTES):
-                raise BinaryFileError(self.path, self.position + nul)
-            chunk = chunk[:text_bytes]
+        if self._is_encoded is None:
+            chunk = self._recognize(chunk)
+        if self._refuses_nul and not self._is_encoded:
+            chunk = self._before_nul(chunk)
         too_long, nul_bytes = self._cutter.too_long, self._cutter.nul_bytes
         starts = self._cutter.starts(chunk) if self._places else []
         lines = self._placed(self._cutter.feed(chunk), starts)
@@ -145,6 +139,38 @@ class FileTail:
         self._tell_too_long(self._cutter.too_long - too_long)
         self._tell_nul(self._cutter.nul_bytes - nul_bytes)
         return self._piece(lines, self.position - self._cutter.held_bytes)
+
+    def _recognize(self, chunk: bytes) -> bytes:
+        """Take in what the file's first bytes say of it, and return the text of a chunk.
+
+        Raises CompressedNowError, NoTextError and OSError.
+        """
+        if not self.position:
+            if self.content.counted is CountedBytes.FILE and packing_of(chunk) is not None:
+                raise CompressedNowError(self.path)
+            if (what := why_no_text(chunk)) is not None:
+                raise NoTextError(self.path, what)
+        encoding = encoding_of(self.content.pread(_MARK_BYTES, 0) if self.position else chunk)
+        self._is_encoded = encoding is not None and encoding.unit_bytes > 1
+        if encoding is None:
+            return chunk
+        if self._is_encoded:
+            assert not isinstance(self._cutter, EncodedCutter), "it is recognized once"
+            self._cutter = EncodedCutter(self._cutter, encoding)
+        # 0.2.0 cut lines at the byte of a newline, within its unit.
+        skipped_bytes = -self.position % encoding.unit_bytes if self.position else len(encoding.mark)
+        self.position += skipped_bytes
+        return chunk[skipped_bytes:]
+
+    def _before_nul(self, chunk: bytes) -> bytes:
+        """Return the whole lines of a chunk before its first NUL byte. Raises NulByteError."""
+        nul = chunk.find(b"\0")
+        if nul < 0:
+            return chunk
+        text_bytes = chunk.rfind(b"\n", 0, nul) + 1
+        if not text_bytes or (not self.position and nul < SNIFFED_BYTES):
+            raise NulByteError(self.path, self.position + nul)
+        return chunk[:text_bytes]
 
     def finish(self) -> TailPiece | None:
         """Return what stands after the last newline, to which nothing will be added any more."""
@@ -169,6 +195,7 @@ class FileTail:
         """Go on in another file, which holds the same; `saved` must have its key by now."""
         self.content.close()
         self.content = content
+        self.saved.counted = content.counted
 
     def tell_repeats(self) -> None:
         """Tell how much will be read that was sent before, if nothing was read yet."""

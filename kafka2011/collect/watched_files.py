@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka2011.collect.content import MovedError, PlainFile
+from kafka2011.collect.content import MovedError, open_content
 from kafka2011.collect.followed_files import FollowedFiles
 from kafka2011.collect.former_files import FormerFiles
 from kafka2011.collect.lines import LineCutter
+from kafka2011.collect.names import without_compression
 from kafka2011.collect.positions import FileKey
 from kafka2011.collect.tail import FileTail
+from kafka2011.collect.unpack import UnpackError
 from kafka2011.collect.watches import Watches
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+COMPRESSING_S = 60.0
+"""How long after its last change a followed file that is compressed may be unfinished until that is told."""
 MISSES = 20
 """How often in a row a path may change while it is looked at until that is told."""
 
@@ -63,6 +67,7 @@ class WatchedFiles:
             self.counts,
             self._new_tail,
             self._find_former,
+            self._find_known,
             self.clock,
             follow=self.follow,
         )
@@ -114,6 +119,9 @@ class WatchedFiles:
     def _find_former(self, path: str, current: FileKey | None, replaced: FileKey | None) -> None:
         self._former.find(path, current, replaced)
 
+    def _find_known(self, content: Content, watched: str) -> FilePosition | None:
+        return self._former.find_known(content, watched)
+
     def _look_at(self, watch: Watch) -> bool:
         """Look at a path, and say whether anything has changed."""
         try:
@@ -130,8 +138,15 @@ class WatchedFiles:
         if not stat.S_ISREG(status.st_mode):
             self._trouble(watch, f"{watch.path} is no regular file: give - and have it as standard input")
             return False
+        if watch.broken == (key, status.st_size, status.st_mtime_ns):
+            self._tell_broken(watch, status)
+            return False
         try:
-            self._take(watch, key)
+            self._take(watch, key, status)
+        except UnpackError as error:
+            watch.broken = (key, status.st_size, status.st_mtime_ns)
+            watch.why_broken = str(error)
+            self._tell_broken(watch, status)
         except MovedError as error:  # while we looked: the next look finds out
             watch.misses += 1
             if watch.misses == MISSES:
@@ -140,8 +155,8 @@ class WatchedFiles:
             self._trouble(watch, f"cannot read {watch.path}: {error.strerror}")
         return True
 
-    def _take(self, watch: Watch, key: FileKey) -> None:
-        """Read the file that has a path by now, after all that had it before. Raises OSError."""
+    def _take(self, watch: Watch, key: FileKey, status: os.stat_result) -> None:
+        """Read the file that has a path by now, after all that had it before. Raises OSError, UnpackError."""
         if self._followed.is_refused(watch.path, key):
             self._name(watch, key)
             watch.is_done = not self.follow
@@ -150,12 +165,21 @@ class WatchedFiles:
             self.counts.add(rotations=1)
             logger.info("%s is another file now", watch.path)
         self._former.find(watch.path, key)
-        self._followed.open(PlainFile(watch.path, key, self._followed.open_files), watch.path)
+        if not self._followed.is_unpacked(key, status.st_mtime_ns):
+            self._followed.open(open_content(watch.path, key, self._followed.open_files), watch.path)
         if watch.trouble and self.follow:
             logger.warning("%s can be read now", watch.path)
         self._name(watch, key)
         watch.former_are_known = True
         watch.trouble, watch.misses, watch.is_done = "", 0, not self.follow
+
+    def _tell_broken(self, watch: Watch, status: os.stat_result) -> None:
+        """Tell of a compressed file that cannot be read, unless it is still being written or its source is read."""
+        source = without_compression(watch.path)
+        if source != watch.path and source in self.watches and os.path.isfile(source):  # noqa: PTH113 (it is text)
+            watch.is_done = not self.follow
+        elif not self.follow or self.clock.wall_s() - status.st_mtime > COMPRESSING_S:
+            self._trouble(watch, f"cannot read {watch.path}: {watch.why_broken}")
 
     def _absent(self, watch: Watch) -> None:
         if not watch.former_are_known:  # of a file that was rotated away before, and has no successor yet

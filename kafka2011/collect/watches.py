@@ -39,6 +39,9 @@ class Watch:
     is_done: bool = False
     """Whether it needs no look any more, since nothing is followed."""
     former_are_known: bool = False
+    broken: tuple[FileKey, int, int] | None = None
+    """The compressed file that could not be read, with its size and time."""
+    why_broken: str = ""
     misses: int = 0
     """How often in a row another file had the path when it was opened."""
 

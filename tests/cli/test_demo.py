@@ -51,9 +51,29 @@ def test_an_empty_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "it has no lines" in capsys.readouterr().err
 
 
-def test_a_compressed_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """At once, with what to do; its bytes are no lines."""
+def test_a_compressed_log_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(b"a line\n"))
+    path.write_bytes(gzip.compress(b"a line\nanother\n"))
+    with path.open("rb") as file:
+        assert demo.read_lines(file) == [b"a line", b"another"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x7fELF\x02\x01\x01\x00", "it is a program"),
+        (
+            gzip.compress(b"a line\n" * 100, mtime=0)[:-10],
+            "Compressed file ended before the end-of-stream",
+        ),
+    ],
+)
+def test_what_is_no_log_is_refused(
+    content: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content)
     assert app.main(["demo", "--file", str(path)]) == 2
-    assert f"{path}: it is compressed with gzip: unpack it first, with gunzip" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert str(path) in shown
+    assert why in shown

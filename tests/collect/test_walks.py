@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.collect.test_watched_files import Reader, pack, write
+from tests.collect.test_watched_files import pack
+from tests.support.watched_reader import Reader, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,76 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka2011.collect.counts import CollectCounts
-from kafka2011.collect.followed_files import ROTATED_WAIT_S
-from kafka2011.collect.lines import LineCutter, Nul
+from kafka2011.collect.lines import Nul
 from kafka2011.collect.placed import id_of
-from kafka2011.collect.positions import Positions
-from kafka2011.collect.watched_files import WatchedFiles
 from kafka2011.collect.watches import BUSY_S, FIND_S
-from tests.support.clocks import ManualClock
 from tests.support.files import count_open_files
+from tests.support.watched_reader import Reader, rotate, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-class Reader:
-    """A collector's files without the rest of it: what was read, and, once confirmed, saved."""
-
-    def __init__(
-        self, directory: Path, *names: str, follow: bool = True, nul: Nul = Nul.SKIP, places: bool = False
-    ) -> None:
-        self.state = directory / "state"
-        self.paths = [str(directory / name) for name in names]
-        self.follow = follow
-        self.nul = nul
-        self.places = places
-        self.clock = ManualClock(1000.0)
-        self.open()
-
-    def open(self) -> None:
-        self.counts = CollectCounts()
-        self.positions = Positions(self.state, "views")
-        self.files = WatchedFiles(
-            self.paths,
-            self.positions,
-            self.counts,
-            lambda: LineCutter(100, skips_nul=self.nul is Nul.SKIP),
-            self.clock,
-            follow=self.follow,
-            places=self.places,
-            refuses_nul=self.nul is Nul.REFUSE,
-        )
-
-    def read(self, *, confirm: bool = True) -> list[bytes]:
-        """Look, and read until there is nothing more."""
-        self.files.look()
-        lines: list[bytes] = []
-        while found := self.files.read():
-            tail, piece = found
-            lines += piece.lines
-            if confirm:
-                tail.confirm(piece)
-        return lines
-
-    def settle(self) -> list[bytes]:
-        """Let so much time pass that rotated files are left."""
-        self.files.look()
-        self.clock.now_s += ROTATED_WAIT_S
-        return self.read()
-
-    def die(self, *, save: bool = True) -> None:
-        """End without a word, and begin again."""
-        if save:
-            self.positions.save()
-        self.close()
-        self.open()
-
-    def close(self) -> None:
-        self.files.close()
-        self.positions.close()
 
 
 @pytest.fixture
@@ -87,21 +26,6 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader = Reader(tmp_path, "a.log")
     yield reader
     reader.close()
-
-
-def write(path: Path, text: str, mode: str = "a") -> None:
-    with path.open(mode) as file:
-        file.write(text)
-
-
-def rotate(log: Path, generations: int = 9) -> None:
-    """Rename as logrotate does, a.log to a.log.1 to a.log.2, and make a new file."""
-    for number in range(generations, 0, -1):
-        former = log.with_name(f"{log.name}.{number}")
-        if former.exists():
-            former.rename(log.with_name(f"{log.name}.{number + 1}"))
-    log.rename(log.with_name(f"{log.name}.1"))
-    log.touch()
 
 
 def test_lines_are_read_once_and_half_ones_wait(reader: Reader, tmp_path: Path) -> None:
@@ -364,7 +288,7 @@ def test_binary_files_are_refused_and_others_go_on(tmp_path: Path, caplog: pytes
     reader = Reader(tmp_path, "picture", "torn", "log", nul=Nul.REFUSE)
     assert sorted(reader.read()) == [*[b"line"] * 2000, b"one"]
     assert reader.counts.files_refused == 2
-    assert f"not collected: {picture} holds a NUL byte at 8" in caplog.text
+    assert f"not collected: {picture} holds no lines of text: it is an image" in caplog.text
     assert f"not collected: {torn} holds a NUL byte at 10000" in caplog.text
     assert reader.read() == []
     assert reader.counts.files_refused == 2
