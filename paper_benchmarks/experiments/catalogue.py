@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "spark",
     "load",
     "load_cost",
+    "foreign_schemas",
     "pipeline",
 )
 """Each is a module here, which has it in `EXPERIMENT`: imported when needed, as some need packages of their own."""
