@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafka2011.errors import missing_extra
 from kafka2011.reports import charts, tables
 from kafka2011.reports.catalog import REPORTS
-from kafka2011.reports.sections import shown, table_of
+from kafka2011.reports.sections import TOP, shown, table_of
 
 try:
     from jinja2 import Environment, StrictUndefined
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kafka2011.audit.days import AuditedDays
-    from kafka2011.reports.report import ReportSettings
+    from kafka2011.reports.report import Report, ReportSettings
     from kafka2011.reports.results import Derivation
     from kafka2011.reports.sections import TextTable
 
 FILE = "report.html"
 DEFAULT_DAYS = 7
+_CLOCK_TOLERANCE = timedelta(days=1)
+"""Time by which the clock of a host that dates events may be ahead of the clock of the derivation."""
 
 
 def write_page(
@@ -40,10 +42,13 @@ def write_page(
 ) -> None:
     """Write the page of the newest days of the results in a directory, beside them, and a page of each of these days.
 
-    `quarantined` messages of each topic are named where their number is known, and what the audit has concluded where
-    it ran. Pages that are there are replaced. Raises OSError.
+    Days in the future are not among the newest: they are counted under their own heading. `quarantined` messages of
+    each topic are named where their number is known, and what the audit has concluded where it ran. Pages that are
+    there are replaced. Raises OSError.
     """
-    every = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
+    dated = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
+    last = _last_day(derivation)
+    every, future = [day for day in dated if day <= last], [day for day in dated if day > last]
     chosen = every[-days:]
     pages = {FILE: chosen, **({_file_of(day): [day] for day in chosen} if len(chosen) > 1 else {})}
     links = {name: "All" if name == FILE else of[0] for name, of in pages.items()} if len(pages) > 1 else {}
@@ -63,6 +68,8 @@ def write_page(
             },
             data={report.name for report in REPORTS if (directory / report.name).is_dir()},
             draw=charts.draw,
+            future=_future_table(directory, future) if future else None,
+            future_text=_future_text(directory, future, last),
             source=_source(derivation, quarantined),
             source_text=_source_text(derivation),
             audit=_audit(audited, of),
@@ -76,6 +83,32 @@ def write_page(
 
 def _file_of(day: str) -> str:
     return f"report-{day}.html"
+
+
+def _last_day(derivation: Derivation) -> str:
+    """Return the last day that is not in the future of a derivation, as text."""
+    derived_at = datetime.fromtimestamp(derivation.derived_at_ms / 1000, UTC)
+    return (derived_at + _CLOCK_TOLERANCE).date().isoformat()
+
+
+def _future_table(directory: Path, days: list[str]) -> TextTable:
+    """Return the table of the events on the first days in the future, one column for each report that counts them."""
+    counted = [report for report in REPORTS if report.counted]
+    rows = [(day, *(_events_on(directory, report, [day]) for report in counted)) for day in days[:TOP]]
+    columns = {"Day": False, **{report.name.replace("_", " ").capitalize(): True for report in counted}}
+    return table_of(f"Days in the future ({min(TOP, len(days))} of {len(days)})", columns, rows)
+
+
+def _future_text(directory: Path, days: list[str], last: str) -> str:
+    events = sum(_events_on(directory, report, days) for report in REPORTS if report.counted)
+    return (
+        f"{shown(events)} events are dated after {last}, on {shown(len(days))} days. The other sections leave them out."
+        " Their results are in the Parquet files."
+    )
+
+
+def _events_on(directory: Path, report: Report, days: list[str]) -> int:
+    return tables.total(tables.read_days(directory, report.name, days), report.counted)
 
 
 def _subtitle(days: list[str], every: int, *, is_chosen: bool) -> str:

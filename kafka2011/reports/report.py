@@ -66,6 +66,8 @@ class Report:
     """Of topics whose events may belong to the day before: how long after its end they still matter."""
     reads_unreadable: bool = False
     """Whether it is made of the lines of logs that could not be read; all others are made without them."""
+    counted: str = ""
+    """The column whose sum is the number of events of a day, for the count of days in the future."""
     section: Callable[[pa.Table, ReportSettings], Section] | None = None
     """Takes the results of some days; without one, the page does not show the report."""
 

@@ -126,7 +126,7 @@ def test_days_that_lie_years_apart_stand_side_by_side(tmp_path: Path) -> None:
     view = {"server": "s", "url": "/a"}
     times = [MIDNIGHT_US + day * DAY_US + hour * 3_600_000_000 for day in (0, 3653) for hour in range(5)]
     events = [("page_views", {**view, "time": time, "id": str(time)}) for time in times]
-    page = Page(page_of(tmp_path, events).read_text(encoding="utf-8"))
+    page = Page(page_of(tmp_path, events, derived_at_ms=times[-1] // 1000).read_text(encoding="utf-8"))
     for picture in page.of("img"):
         assert len(picture["src"]) < 30_000
         assert {"12 Jun", "2011", "2021"} <= texts_of(picture["src"])
@@ -201,3 +201,23 @@ def test_what_the_audit_has_concluded_is_on_it(tmp_path: Path) -> None:
     assert "cannot tell: mirror <1> is silent" not in of_day.words
     without = Page(page_of(tmp_path / "without", events).read_text())
     assert any(word.startswith("This page has no audit") for word in without.words)
+
+
+def test_days_in_the_future_stand_apart_and_do_not_replace_the_newest_days(tmp_path: Path) -> None:
+    """Events of 2038 and 2099 are counted under their own heading, and the day after the derivation is a usual day."""
+    days = {"a": 1, "b": 0, "c": -1, "d": 9_860, "e": 9_860, "f": 32_000}
+    events = [
+        ("page_views", {**page_view(GOOD), "time": MIDNIGHT_US + number * DAY_US, "id": name, "server": "s"})
+        for name, number in days.items()
+    ]
+    page = Page(page_of(tmp_path, events, days=2).read_text(encoding="utf-8"))
+    assert any(word.startswith("2011-06-12 to 2011-06-13, UTC (the newest 2 of 3 days)") for word in page.words)
+    at = page.words.index("Days in the future (2 of 2)")
+    assert page.words[at + 5 :][:8] == ["2038-06-10", "2", "0", "0", "2099-01-21", "1", "0", "0"]
+    assert any(word.startswith("3 events are dated after 2011-06-13, on 2 days.") for word in page.words)
+    assert not (tmp_path / "report-2099-01-21.html").exists()
+
+
+def test_without_days_in_the_future_there_is_no_such_section(page: Page) -> None:
+    """The heading is left out, and so is its link."""
+    assert "Days in the future" not in page.words

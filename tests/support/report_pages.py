@@ -29,13 +29,18 @@ def write_results(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]
             pq.write_table(pa.Table.from_pylist(of_day), target / "part-0.parquet")
 
 
-def page_of(directory: Path, events: Iterable[tuple[str, Mapping[str, Any]]], **more: Any) -> Path:
-    """Write results and their page, and return its path."""
+def page_of(
+    directory: Path,
+    events: Iterable[tuple[str, Mapping[str, Any]]],
+    derived_at_ms: int = 1_307_836_800_000,
+    **more: Any,
+) -> Path:
+    """Write results and their page, and return its path. The default of `derived_at_ms` is 2011-06-12 00:00 UTC."""
     directory.mkdir(parents=True, exist_ok=True)
     write_results(directory, events)
     place = {"commit": 3, "attempt": "1", "complete_through_ms": None}
     days = {report.name: (date(2011, 6, 12),) for report in REPORTS}
     settings = ReportSettings()
-    derivation = Derivation(1, 1_307_836_800_000, "tables", settings.to_json(REPORTS), {}, {"page_views": place}, days)
+    derivation = Derivation(1, derived_at_ms, "tables", settings.to_json(REPORTS), {}, {"page_views": place}, days)
     write_page(directory, derivation, settings, **more)
     return directory / FILE

@@ -52,5 +52,6 @@ REPORT = Report(
     topics=("page_views",),
     make=lambda of, _: page_views(of["page_views"]),
     order=("hour", "page"),
+    counted="views",
     section=_section,
 )

@@ -65,5 +65,6 @@ REPORT = Report(
     make=lambda of, settings: searches(search_clicks(of["searches"], of["clicks"], settings[CLICK_WITHIN_S])),
     order=("hour", "query"),
     reach_s={"clicks": CLICK_WITHIN_S},
+    counted="searches",
     section=_section,
 )

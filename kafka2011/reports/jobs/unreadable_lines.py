@@ -49,5 +49,6 @@ REPORT = Report(
     reads_unreadable=True,
     make=lambda of, _: unreadable_lines(of["page_views"]),
     order=("reason",),
+    counted="lines",
     section=_section,
 )
