@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,28 +40,35 @@ children."""
 
 
 def measure(bench: Bench) -> dict[str, Any]:
-    """Load the same number of events again and again, with more and more schemas of other topics."""
+    """Load the same number of events from clusters that differ in their number of schemas of other topics."""
     counts = bench.sized(toy=(0, 2), small=(0, 100, 1000), paper=(0, 100, 1000, 10_000))
-    rounds = bench.rounds or bench.sized(toy=1, small=5, paper=9)
-    lines = []
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-foreign-schemas-", dir=bench.data) as path,
-        LocalCluster(1, properties={"num.partitions": 1, "log.flush.interval": 1}) as cluster,
-        connect(cluster.zk_connect) as client,
-    ):
+    payloads = EventEncoder(KnownSchemas({_TOPIC: PAGE_VIEW})).encode_all(_TOPIC, page_views(_ROWS))
+    with tempfile.TemporaryDirectory(prefix="bench-foreign-schemas-", dir=bench.data) as path, ExitStack() as stack:
+        clusters = {}
+        for count in counts:
+            bench.say(f"register {count:,} schemas of other topics")
+            properties = {"num.partitions": 1, "log.flush.interval": 1}
+            clusters[count] = stack.enter_context(LocalCluster(1, properties=properties))
+            _register(clusters[count], count)
+
+        def once(count: int) -> dict[str, float]:
+            return _load(clusters[count], Path(path) / str(count), payloads)
+
+        bench.in_turn(counts, once, rounds=1, name="warm up")
+        found = bench.in_turn(counts, once, bench.sized(toy=1, small=7, paper=11))
+    lines = [
+        {"schemas": count, **{figure: [sample[figure] for sample in samples] for figure in ("cpu_s", "wall_s")}}
+        for count, samples in found.items()
+    ]
+    return {"lines": lines}
+
+
+def _register(cluster: LocalCluster, count: int) -> None:
+    with connect(cluster.zk_connect) as client:
         registry = SchemaRegistry(client)
         registry.register(_TOPIC, PAGE_VIEW)
-        payloads = EventEncoder(KnownSchemas({_TOPIC: PAGE_VIEW})).encode_all(_TOPIC, page_views(_ROWS))
-        registered = 0
-        _load(cluster, Path(path), payloads)  # warms up
-        for count in counts:
-            bench.say(f"{count:,} schemas of other topics")
-            for number in range(registered, count):
-                registry.register(f"other{number}", _foreign_schema(number))
-            registered = count
-            took = [_load(cluster, Path(path), payloads) for _ in range(rounds)]
-            lines.append({"schemas": count, "cpu_s": [cpu for cpu, _ in took], "wall_s": [wall for _, wall in took]})
-    return {"lines": lines}
+        for number in range(count):
+            registry.register(f"other{number}", _foreign_schema(number))
 
 
 def _foreign_schema(number: int) -> EventSchema:
@@ -68,15 +76,15 @@ def _foreign_schema(number: int) -> EventSchema:
     return event_schema(f"Other{number}", *fields)
 
 
-def _load(cluster: LocalCluster, directory: Path, payloads: list[bytes]) -> tuple[float, float]:
+def _load(cluster: LocalCluster, warehouse: Path, payloads: list[bytes]) -> dict[str, float]:
     """Publish the events and load them; return the seconds of processor time and of the clock that the load took."""
     with Producer({"zk.connect": cluster.zk_connect, "confirm": True}) as producer:
         producer.send(_TOPIC, payloads)
     command = [sys.executable, "-m", "kafka2011", "load", "--zookeeper", cluster.zk_connect, "--master", "none"]
-    command += ["--warehouse", str(directory / "warehouse"), "--topic", _TOPIC]
+    command += ["--warehouse", str(warehouse), "--topic", _TOPIC]
     began_s, before_s = time.perf_counter(), _children_cpu_s()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    took = _children_cpu_s() - before_s, time.perf_counter() - began_s
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (ours)
+    took = {"cpu_s": _children_cpu_s() - before_s, "wall_s": time.perf_counter() - began_s}
     if done.returncode:
         raise BenchmarkError(f"the load ended with status {done.returncode}: {done.stderr.strip()}")
     return took
