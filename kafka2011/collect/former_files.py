@@ -35,6 +35,7 @@ class FormerFiles:
         self._positions = positions
         self._counts = counts
         self._listings: dict[Path, Listing] = {}
+        self._looked: set[str] = set()  # paths whose files were looked for since the start
         self._moving: list[str] = []  # paths whose files are taken elsewhere, each where files of the next one were
 
     def begin_look(self) -> None:
@@ -46,6 +47,8 @@ class FormerFiles:
 
         `current` is the file that has the path now; `replaced` one that has other content now. Raises OSError.
         """
+        is_first = path not in self._looked
+        self._looked.add(path)
         known = self._positions.of(path)
         family = self._followed.family(path)
         is_known = current is not None and known.keys() == {current} and replaced is None
@@ -62,6 +65,8 @@ class FormerFiles:
         self._move(path, current, former, family, latest_ns)
         for file, why in former.broken:
             self._broken(path, file, why)
+        if is_first and current not in known:
+            _warn_of_others(path, former)
         for unread in former.unread:
             if unread.file.key != current:
                 tail = family.get(unread.continues) if unread.continues is not None else None
@@ -234,6 +239,16 @@ class FormerFiles:
             )
         if tail is not None:
             self._followed.end(tail, key)
+
+
+def _warn_of_others(path: str, former: Former) -> None:
+    """Name newer files that may be the same log's, but whose names do not fit: while nobody looked, a link went on."""
+    for file in former.beside:
+        logger.warning(
+            "%s was written after what was last read of %s, and is not read: %d bytes. If it belongs to the same log,"
+            " name it, too",
+            *(file.path, path, file.size_bytes),
+        )
 
 
 def _is_sure(saved: FilePosition, tail: FileTail | None) -> bool:

@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka2011.collect.content import Content, OpenFiles, PackedFile, PlainFile, fingerprint
-from kafka2011.collect.names import COMPRESSED, family_name, rotated_pattern
+from kafka2011.collect.names import (
+    COMPRESSED,
+    OF_MULTILOG,
+    family_name,
+    first_word,
+    rotated_pattern,
+    target_pattern,
+    without_compression,
+)
 from kafka2011.collect.positions import FileKey
 from kafka2011.collect.unpack import UnpackError
 
@@ -70,7 +78,7 @@ class Former:
 
     `there` are known files and their places; `unread` those with bytes that nobody read; `read` has known files that
     were compressed after they were read, and `gone` those that are nowhere any more; `broken` are compressed files that
-    cannot be read, and why.
+    cannot be read, and why. `beside` are newer files, neither read nor known, whose names begin as the link's target.
     """
 
     there: list[FoundFile] = field(default_factory=list)
@@ -78,6 +86,7 @@ class Former:
     read: list[tuple[FileKey, FoundFile]] = field(default_factory=list)
     broken: list[tuple[FoundFile, str]] = field(default_factory=list)
     gone: list[FileKey] = field(default_factory=list)
+    beside: list[FoundFile] = field(default_factory=list)
 
     def close(self) -> None:
         """Close what is open: nobody will read it."""
@@ -112,6 +121,19 @@ class Listing:
         family = family_name(name)
         return {other for other in self._names if family_name(other) == family}
 
+    def between(self, former: Iterable[str], current: str) -> set[str]:
+        """Return the names of a link's targets between these and the current one, and of what they were rotated to."""
+        patterns = [pattern for name in former if (pattern := target_pattern(name, current)) is not None]
+        names = {
+            name for name in self._names if any(pattern.fullmatch(without_compression(name)) for pattern in patterns)
+        }
+        return names.union(*(self.rotated(without_compression(name)) for name in names)) - {current}
+
+    def beginning_as(self, name: str) -> set[str]:
+        """Return the names with the first word of this one."""
+        word = first_word(name)
+        return {other for other in self._names if first_word(other) == word} if word else set()
+
     def with_inodes(self, keys: Iterable[FileKey]) -> set[str]:
         """Return the names of these inodes."""
         return {name for key in keys for name in self._by_inode.get(key.inode, ())}
@@ -131,7 +153,10 @@ class Listing:
 
     def _beginning(self, name: str) -> Iterator[str]:
         stem = name.rpartition(".")[0] or name
-        for start in (stem + separator for separator in "-._"):
+        starts = [stem + separator for separator in "-._"]
+        if name == OF_MULTILOG:
+            starts.append("@")
+        for start in starts:
             at = bisect_left(self._names, start)
             while at < len(self._names) and self._names[at].startswith(start):
                 yield self._names[at]
@@ -184,8 +209,25 @@ def find_former(
             ]
             _find_gone(former, known, others, relatives, unpacking)
         _find_unseen(former, known, since_ns, others, unpacking)
+        if Path(path).is_symlink():
+            seen = {*same, *(file.key for file in _found(former))}
+            names = listing.between({without_compression(file.name) for file in _found(former)}, current)
+            new = [
+                file
+                for file in listing.look((names | listing.beginning_as(current)) - rotated - {current})
+                if file.key not in seen and not _is_known(file, others_known, open_files)
+            ]
+            between = [file for file in new if file.name in names]
+            between = [file for file in between if not _is_copy(file, [known[key] for key in same], unpacking)]
+            _find_unseen(former, known, since_ns, between, unpacking)
+            former.beside = [file for file in new if file.name not in names and file.modified_ns >= since_ns]
     former.unread.sort(key=lambda unread: _age(unread.file))
     return former
+
+
+def _found(former: Former) -> list[FoundFile]:
+    """Return the files that were found so far."""
+    return [*former.there, *(file for _, file in former.read), *(unread.file for unread in former.unread)]
 
 
 def _same(
