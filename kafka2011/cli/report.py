@@ -13,7 +13,7 @@ from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import json_option, show_json, show_table
 from kafka2011.cli.spark_session import spark_session, told_tasks
 from kafka2011.cli.stopping import stop_signals
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, as_failure
 from kafka2011.reports.report import ReportSettings
 from kafka2011.reports.settings import SETTINGS
 
@@ -156,8 +156,8 @@ def _repeat(run: Callable[[], None], interval_s: float) -> None:
             began_s = time.monotonic()
             try:
                 run()
-            except KafkaError as error:
-                click.echo(f"Waiting: {error}", err=True)
+            except Exception as error:  # noqa: BLE001 (said, and tried again)
+                click.echo(f"Waiting: {as_failure(error)}", err=True)
             stop.wait(max(0.0, interval_s - (time.monotonic() - began_s)))
 
 

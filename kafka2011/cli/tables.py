@@ -21,6 +21,7 @@ from kafka2011.cli.table_options import (
 
 if TYPE_CHECKING:
     from kafka2011.cli.table_options import Tables
+    from kafka2011.errors import KafkaError
     from kafka2011.warehouse.table.upkeep import Tended
 
 
@@ -41,13 +42,15 @@ def command() -> None:
 def status(tables: Tables, as_json: bool) -> None:
     """Show how far tables are loaded: all of them, unless you name topics.
 
-    It reads only the tables.
+    It reads only the tables. A table that cannot be read is named at the end, and the exit status is 1.
     """
     from kafka2011.warehouse.table.status import status_of
 
-    statuses = status_of(*tables)
+    failed: dict[str, KafkaError] = {}
+    statuses = status_of(*tables, failed)
     if as_json:
         show_json([table_status.to_json() for table_status in statuses])
+        raise_failed(failed, "table", "read")
         return
     columns = ("topic", "loads", "rows", "quarantined", "size_bytes", "last_load", "complete_through")
     rows: list[tuple[Any, ...]] = [
@@ -63,6 +66,7 @@ def status(tables: Tables, as_json: bool) -> None:
         for table_status in statuses
     ]
     show_table(columns, rows, as_json=False)
+    raise_failed(failed, "table", "read")
 
 
 def _time(time_ms: int | None) -> str | None:

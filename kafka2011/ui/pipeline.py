@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from kafka2011.config import SimpleConsumerConfig
-from kafka2011.errors import KafkaError, missing_extra
+from kafka2011.errors import KafkaError, as_failure, missing_extra
 from zk.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class PipelineReads:
             return {"is_there": False}
         from kafka2011.warehouse.table.status import status_of  # noqa: PLC0415  # an extra
 
-        return {"is_there": True, "tables": [table.to_json() for table in status_of(self._warehouse, (), "")]}
+        failed: dict[str, KafkaError] = {}
+        tables = [table.to_json() for table in status_of(self._warehouse, (), "", failed)]
+        return {"is_there": True, "tables": tables, "failed": {topic: str(why) for topic, why in failed.items()}}
 
 
 def as_document(outcome: Outcome, until_ms: int) -> dict[str, Any]:
@@ -125,5 +127,7 @@ def _or_why(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return read()
     except ImportError as error:
         return {"error": str(missing_extra(error, "pipeline,warehouse"))}
-    except (KafkaError, OSError) as error:
+    except OSError as error:
         return {"error": str(error)}
+    except BaseException as error:  # noqa: BLE001 (the other half of the page is shown all the same)
+        return {"error": str(as_failure(error))}

@@ -16,7 +16,7 @@ from kafka2011.admin.replicas import describe_replicas
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
 from kafka2011.admin.snapshot.log_offsets import LogOffsetsReader
-from kafka2011.errors import KafkaError
+from kafka2011.errors import KafkaError, as_failure
 from kafka2011.outages import Outages
 from kafka2011.ui.history import RebalanceHistory
 from kafka2011.ui.lag import LagBook
@@ -185,9 +185,12 @@ class Sampler:
             try:
                 look()
                 outages.over()
-            except KafkaError as error:
-                outages.failed("the cluster cannot be read now: %s", error)
-                self._tell(str(error))
+            except Exception as error:
+                failure = as_failure(error)
+                if failure is not error:  # a defect of ours or of a library's: the thread must not end with it
+                    logger.exception("an unexpected error while the cluster was read")
+                outages.failed("the cluster cannot be read now: %s", failure)
+                self._tell(str(failure))
                 self._has_ended.wait(_AGAIN_S)
                 self._news.set()
 
@@ -199,7 +202,7 @@ class Sampler:
             due, self._offsets_due = self._offsets_due, frozenset()
         try:
             read = self._reader.read(lambda group: due is None or group in due)
-        except KafkaError:
+        except Exception:
             with self._lock:
                 self._offsets_due = None
             raise

@@ -80,3 +80,15 @@ def test_it_is_read_at_most_once_a_minute(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert len(asked) == 1
     monkeypatch.setattr(pipeline, "_AGAIN_S", -1.0)
     assert each.pipeline({})["audit"] == {"error": "again"}
+
+
+def test_an_unexpected_error_in_one_half_leaves_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of libraries for tables are shown in place of the tables."""
+
+    def broken(_self: PipelineReads) -> dict[str, Any]:
+        raise RuntimeError("no such column")
+
+    monkeypatch.setattr(PipelineReads, "_loads", broken)
+    found = reads(ZkClientInMemory()).pipeline({})
+    assert found["audit"] == {"is_there": False}
+    assert found["loads"] == {"error": "internal error: RuntimeError: no such column"}

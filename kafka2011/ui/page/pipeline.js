@@ -218,7 +218,8 @@ function flow(answer) {
 function loads(answer, now) {
   if (answer.error) return bad(answer.error);
   if (!answer.is_there) return h("p", {}, "No warehouse is shown: start the console with --warehouse.");
-  return table(
+  const failed = Object.entries(answer.failed).map(([topic, why]) => bad(`${topic}: ${why}`));
+  const found = table(
     "Tables",
     ["topic", "loads", "rows", "in quarantine", "size", "last load", "complete up to"],
     answer.tables.map((loaded) =>
@@ -235,4 +236,5 @@ function loads(answer, now) {
       ),
     ),
   );
+  return h("div", {}, ...failed, found);
 }

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kafka2011.errors import REGEX_ERRORS, ConfigError
+from kafka2011.errors import REGEX_ERRORS, ConfigError, as_failure
 from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.table.commits import Operation, since_swap
 from kafka2011.warehouse.table.forgetting import loads_in
@@ -19,6 +19,7 @@ from kafka2011.warehouse.table.topic_table import TopicTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kafka2011.errors import KafkaError
     from kafka2011.warehouse.table.commits import Commit
     from kafka2011.warehouse.table.counted import Line
     from kafka2011.warehouse.table.files import Files
@@ -46,25 +47,42 @@ class Status:
         return {**asdict(self), "offsets": {where.znode_name: offset for where, offset in sorted(self.offsets.items())}}
 
 
-def status_of(warehouse: str, topics: Iterable[str] = (), pattern: str = "") -> list[Status]:
+def status_of(
+    warehouse: str, topics: Iterable[str] = (), pattern: str = "", failed: dict[str, KafkaError] | None = None
+) -> list[Status]:
     """Return how far topics are loaded: those that are named, or whose whole name matches, or all there are.
 
-    Only a local warehouse can be listed; of others topics must be named. Raises WarehouseError.
+    With `failed`, a table that cannot be read is left out, and the reason is put there by its topic. Only a local
+    warehouse can be listed; of others topics must be named. Raises WarehouseError.
     """
     statuses = []
     for topic in table_names(warehouse, topics, pattern):
-        table = TopicTable(warehouse, topic)
-        history = table.seen()
-        if history is None:
+        try:
+            status = _status(TopicTable(warehouse, topic))
+        except BaseException as error:
+            failure = as_failure(error)
+            if failed is None:
+                raise
+            failed[topic] = failure
             continue
-        with table.translated_errors():
-            commits = history.commits()
-        if commits:
-            line = _line(history)
-            status = status_from(topic, commits)
-            is_so = line is not None and not has_lost_rows(commits[-1], line)
-            statuses.append(status if is_so else replace(status, complete_through_ms=None))
+        if status is not None:
+            statuses.append(status)
     return statuses
+
+
+def _status(table: TopicTable) -> Status | None:
+    """Return how far a table is loaded; None if it has no commits."""
+    history = table.seen()
+    if history is None:
+        return None
+    with table.translated_errors():
+        commits = history.commits()
+    if not commits:
+        return None
+    line = _line(history)
+    status = status_from(table.topic, commits)
+    is_so = line is not None and not has_lost_rows(commits[-1], line)
+    return status if is_so else replace(status, complete_through_ms=None)
 
 
 def _line(history: History) -> Line | None:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka2011.cli.app import main
+from kafka2011.warehouse.errors import WarehouseError
 from kafka2011.warehouse.table.compaction import compact as compact_table
+from kafka2011.warehouse.table.history import LOG
+from kafka2011.warehouse.table.status import status_of
 from kafka2011.warehouse.table.topic_table import TopicTable
 from tests.support.tables import FIRST_MS, TOPIC, load
 
@@ -86,3 +89,17 @@ def test_an_unexpected_error_of_a_table_leaves_others_alone(
     assert status == 1
     assert [each["topic"] for each in line["topics"]] == [TOPIC]
     assert line["failed"] == [{"topic": "again", "error": "internal error: KeyError: 'error'"}]
+
+
+def test_the_status_of_one_damaged_table_does_not_hide_the_others(
+    warehouse: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are shown, the damaged one is named, and the exit status is 1; without `failed` it is raised."""
+    for entry in (warehouse / "again" / LOG).glob("*.json"):
+        entry.write_text("damaged", encoding="utf-8")
+    assert main(["tables", "status", "--warehouse", str(warehouse), "--json"]) == 1
+    shown = capsys.readouterr()
+    assert [table["topic"] for table in json.loads(shown.out)] == [TOPIC]
+    assert "1 table not read: again: " in shown.err
+    with pytest.raises(WarehouseError):
+        status_of(str(warehouse))
