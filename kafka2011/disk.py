@@ -7,6 +7,7 @@ fsync, its name by another, of the directory. Everything raises OSError.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -141,6 +142,20 @@ SYSTEM_DISK = Disk()
 def open_directory(directory: str | Path) -> int:
     """Open a directory in order to lock it or to bring its names to disk."""
     return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def lock_directory(directory: str | Path) -> int:
+    """Lock a directory, and return the descriptor that holds the lock until it is closed.
+
+    Raises BlockingIOError if another descriptor holds it.
+    """
+    fd = open_directory(directory)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def is_directory(path: Path) -> bool:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import confluent_kafka
 import gevent
+import pytest
 from gevent import socket
 
 from integration.gateway.today import read_partition
 from kafka2011.admin.doctor.checks import gateways_without_files
 from kafka2011.admin.doctor.examination import examine
 from kafka2011.config.gateway import GatewayConfig
+from kafka2011.errors import ConfigError
 from kafka2011.gateway.cache_files import WARNING_INTERVAL_S
 from kafka2011.gateway.server import GatewayServer
 from kafka2011.local_cluster import LocalCluster
@@ -22,8 +24,6 @@ from zk.gateways import GatewayRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from zk.local_zookeeper import LocalZooKeeper
 
@@ -51,6 +51,19 @@ def test_a_client_that_connects_during_the_start_is_answered_after_it(
         size = int.from_bytes(early.recv(4, socket.MSG_WAITALL))
         assert early.recv(size, socket.MSG_WAITALL)[:6] == API_VERSIONS[4:8] + bytes(2)
     assert not caplog.records
+
+
+def test_a_directory_belongs_to_one_gateway_at_a_time(zookeeper: LocalZooKeeper, tmp_path: Path) -> None:
+    """A second one is refused while the first one runs, and starts after it has stopped."""
+    config = GatewayConfig(zk_connect=zookeeper.connect_string, directory=tmp_path, port=0, metrics_port=-1)
+    with gevent.Timeout(DEADLINE_S):
+        with GatewayServer(config):
+            second = GatewayServer(config)
+            with pytest.raises(ConfigError, match=f"directory {tmp_path} is in use by another gateway"):
+                second.start()
+            second.stop()
+        with GatewayServer(config) as third:
+            assert third.port
 
 
 def test_a_gateway_without_a_directory_serves(zk_connect: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +16,7 @@ from kafka2011.broker.connections.socket_server import ConnectionSettings, Socke
 from kafka2011.broker.memory.request_memory import RequestMemory
 from kafka2011.broker.security.access import Access
 from kafka2011.broker.security.quota import ClientQuota, Quotas
+from kafka2011.disk import lock_directory
 from kafka2011.errors import ConfigError, KafkaError
 from kafka2011.gateway.anchors import ZkAnchors
 from kafka2011.gateway.cache_files import CacheFaults, IndexCache, ListsCache
@@ -88,6 +90,7 @@ class GatewayServer:
         self._faults = CacheFaults()
         self._not_served: dict[int, BrokerFault | None] = {}
         self._is_started = False
+        self._lock_fd = -1
 
     @property
     def port(self) -> int:
@@ -104,6 +107,7 @@ class GatewayServer:
             self._exporter.start()
         with self._faults.attempt(config.directory):
             config.directory.mkdir(parents=True, exist_ok=True)
+            self._lock(config.directory)
         self._client = client = connect(
             config.zk_connect, config.zk_sessiontimeout_ms, config.zk_connectiontimeout_ms, SequentialGeventHandler()
         )
@@ -168,6 +172,15 @@ class GatewayServer:
             self._client.shutdown()
         if self._exporter is not None:
             self._exporter.stop()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _lock(self, directory: Path) -> None:
+        try:
+            self._lock_fd = lock_directory(directory)
+        except BlockingIOError as error:
+            raise ConfigError(f"directory {directory} is in use by another gateway: each needs its own") from error
 
     def counts(self) -> dict[str, int]:
         """Return what has been counted since the start."""

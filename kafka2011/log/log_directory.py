@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import logging
 import os
@@ -10,7 +9,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kafka2011.disk import is_directory, open_directory
+from kafka2011.disk import is_directory, lock_directory
 from kafka2011.errors import LogError
 from kafka2011.log.clock_file import is_clock_file
 from kafka2011.log.deleted_partitions import is_deleted_partitions
@@ -87,16 +86,10 @@ class LogDirectory:
             self._disk.fsync_directory(directory.parent)
 
     def _lock(self) -> None:
-        fd = open_directory(self.path)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock_fd = lock_directory(self.path)
         except BlockingIOError as error:
-            os.close(fd)
             raise LogError(f"log.dir {self.path} is in use by another broker") from error
-        except BaseException:
-            os.close(fd)
-            raise
-        self._lock_fd = fd
 
     def end_deletions(self) -> None:
         """Remove what a crash left of deleted topics."""
