@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import threading
 import time
 from contextlib import contextmanager
@@ -291,3 +292,18 @@ def test_partitions_that_are_not_there(shown: Shown, where: tuple[str, str]) -> 
     for name in ("log", "messages"):
         status, found = api(shown.address, name, topic=where[0], partition=where[1])
         assert (status in {400, 502}, bool(found["error"])) == (True, True)
+
+
+def test_a_page_that_is_open_ends_with_the_console(shown: Shown, caplog: pytest.LogCaptureFixture) -> None:
+    """Its stream of events ends properly, without an error in the log."""
+    with connect(shown.cluster.zk_connect) as client:
+        with serve(client, "127.0.0.1", 0) as address:
+            connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_S)
+            connection.request("GET", "/events")
+            response = connection.getresponse()
+            assert Events(response).next() == "beat"
+        while response.readline():
+            pass
+        assert response.isclosed()
+        connection.close()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

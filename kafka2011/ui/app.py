@@ -268,7 +268,7 @@ class _EventStream(Response):
     async def _follow(self, send: Send, news: asyncio.Event, gone: asyncio.Future[None]) -> None:
         number, changes = -1, -1
         group = self._query.get("history", "")
-        while not gone.done():
+        while not (gone.done() or self._sampler.is_releasing):
             news.clear()
             published = self._sampler.published
             said = json.dumps({"at_ms": self._clock_ms(), "trouble": published.trouble, "may_change": self._may_change})
@@ -286,6 +286,8 @@ class _EventStream(Response):
             await asyncio.wait(both, timeout=_BEAT_S, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
             await asyncio.wait({gone}, timeout=_LEAST_S)
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

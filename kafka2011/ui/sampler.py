@@ -99,6 +99,7 @@ class Sampler:
         self._reader = ClusterReader(client, self._news.set)
         self._log_offsets = LogOffsetsReader(BROKER_TIMEOUT_MS, clock)
         self._is_first = True
+        self._is_releasing = False
         self._left_s = 0.0
         self._swept_s = 0.0
         self._offsets_due: frozenset[str] | None = frozenset()
@@ -144,6 +145,19 @@ class Sampler:
             if not self._viewers and not self._is_always_on:
                 self._left_s = self._clock.monotonic_s()
                 self._somebody_looks.clear()
+
+    def release_viewers(self) -> None:
+        """Tell all browsers that nothing new will come, so that their requests end."""
+        with self._lock:
+            self._is_releasing = True
+            viewers = list(self._viewers)
+        for viewer in viewers:
+            viewer.notify()
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether requests of browsers are to end."""
+        return self._is_releasing
 
     @property
     def published(self) -> Published:

@@ -81,6 +81,7 @@ def serve(
             shown = f"[{address[0]}]" if ":" in address[0] else address[0]
             yield f"http{'' if doors.certificates is None else 's'}://{shown}:{address[1]}/"
         finally:
+            sampler.release_viewers()
             server.should_exit = True
             thread.join()
 
