@@ -13,7 +13,7 @@ from kafka2011.warehouse.table.commits import Operation, since_swap
 from kafka2011.warehouse.table.forgetting import loads_in
 from kafka2011.warehouse.table.history import LOG
 from kafka2011.warehouse.table.line import has_lost_rows, line_of
-from kafka2011.warehouse.table.locations import files_of, location_of
+from kafka2011.warehouse.table.locations import check_reachable, files_of, location_of
 from kafka2011.warehouse.table.topic_table import TopicTable
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def status_of(
     With `failed`, a table that cannot be read is left out, and the reason is put there by its topic. Only a local
     warehouse can be listed; of others topics must be named. Raises WarehouseError.
     """
+    check_reachable(warehouse)
     statuses = []
     for topic in table_names(warehouse, topics, pattern):
         try:
