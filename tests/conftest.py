@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from kafka2011.broker.connections import sending
 from kafka2011.broker.requests import receive_buffer
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from tests.support.scripted_broker import Script, Serve
 
 os.environ[STRICT_VARIABLE] = "1"
-settings.register_profile(
-    "kafka2011",
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no fault of a test
-)
+settings.register_profile("kafka2011", deadline=None, print_blob=True)
 settings.load_profile("kafka2011")
 
 collect_ignore = [] if CAPTURED.is_dir() else ["test_captured.py"]
