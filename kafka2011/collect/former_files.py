@@ -35,20 +35,19 @@ class FormerFiles:
         self._positions = positions
         self._counts = counts
         self._listings: dict[Path, Listing] = {}
-        self._looked: set[str] = set()  # paths whose files were looked for since the start
+        self._looks = 0
         self._moving: list[str] = []  # paths whose files are taken elsewhere, each where files of the next one were
 
     def begin_look(self) -> None:
         """Forget what directories held at the last look."""
         self._listings.clear()
+        self._looks += 1
 
     def find(self, path: str, current: FileKey | None, replaced: FileKey | None = None) -> None:
         """Have read what was rotated away and is not read yet, and tell of what cannot be read any more.
 
         `current` is the file that has the path now; `replaced` one that has other content now. Raises OSError.
         """
-        is_first = path not in self._looked
-        self._looked.add(path)
         known = self._positions.of(path)
         family = self._followed.family(path)
         is_known = current is not None and known.keys() == {current} and replaced is None
@@ -65,7 +64,7 @@ class FormerFiles:
         self._move(path, current, former, family, latest_ns)
         for file, why in former.broken:
             self._broken(path, file, why)
-        if is_first and current not in known:
+        if self._looks == 1 and current not in known:
             _warn_of_others(path, former)
         for unread in former.unread:
             if unread.file.key != current:
@@ -242,7 +241,7 @@ class FormerFiles:
 
 
 def _warn_of_others(path: str, former: Former) -> None:
-    """Name newer files that may be the same log's, but whose names do not fit: while nobody looked, a link went on."""
+    """Warn of newer files that may belong to a link's log, but whose names do not fit those of its targets."""
     for file in former.beside:
         logger.warning(
             "%s was written after what was last read of %s, and is not read: %d bytes. If it belongs to the same log,"

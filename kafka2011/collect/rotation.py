@@ -12,6 +12,7 @@ import stat
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +31,7 @@ from kafka2011.collect.positions import FileKey
 from kafka2011.collect.unpack import UnpackError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from kafka2011.collect.positions import FilePosition
 
@@ -78,7 +79,7 @@ class Former:
 
     `there` are known files and their places; `unread` those with bytes that nobody read; `read` has known files that
     were compressed after they were read, and `gone` those that are nowhere any more; `broken` are compressed files that
-    cannot be read, and why. `beside` are newer files, neither read nor known, whose names begin as the link's target.
+    cannot be read, and why. `beside` are newer files that are not read, whose names begin like a link's target.
     """
 
     there: list[FoundFile] = field(default_factory=list)
@@ -180,7 +181,9 @@ def find_former(
     known one had been written as it was last seen: they came and went unseen. `held` are known files that are open, so
     that they are what they were; `replaced` is one that has other content now. What a known one held may also be in a
     rotated file of the same log that has another number, as where the path itself has one; `others_known` are what such
-    files are known as. Raises OSError.
+    files are known as.
+
+    If the path is a link, files count that may have been its target after the known ones. Raises OSError.
     """
     current = Path(path).resolve().name
     rotated = listing.rotated(current)
@@ -210,24 +213,32 @@ def find_former(
             _find_gone(former, known, others, relatives, unpacking)
         _find_unseen(former, known, since_ns, others, unpacking)
         if Path(path).is_symlink():
-            seen = {*same, *(file.key for file in _found(former))}
-            names = listing.between({without_compression(file.name) for file in _found(former)}, current)
-            new = [
-                file
-                for file in listing.look((names | listing.beginning_as(current)) - rotated - {current})
-                if file.key not in seen and not _is_known(file, others_known, open_files)
-            ]
-            between = [file for file in new if file.name in names]
-            between = [file for file in between if not _is_copy(file, [known[key] for key in same], unpacking)]
-            _find_unseen(former, known, since_ns, between, unpacking)
-            former.beside = [file for file in new if file.name not in names and file.modified_ns >= since_ns]
+            is_known = partial(_is_known, others_known=others_known, open_files=open_files)
+            _find_targets(former, current, known, same, since_ns, listing, is_known, unpacking)
     former.unread.sort(key=lambda unread: _age(unread.file))
     return former
 
 
-def _found(former: Former) -> list[FoundFile]:
-    """Return the files that were found so far."""
-    return [*former.there, *(file for _, file in former.read), *(unread.file for unread in former.unread)]
+def _find_targets(
+    former: Former,
+    current: str,
+    known: Mapping[FileKey, FilePosition],
+    same: set[FileKey],
+    since_ns: int,
+    listing: Listing,
+    is_known: Callable[[FoundFile], bool],
+    unpacking: _Unpacking,
+) -> None:
+    """Find what a link led to after the newest known file, and newer files whose names do not fit its targets."""
+    found = [*former.there, *(file for _, file in former.read), *(unread.file for unread in former.unread)]
+    seen = {*same, *(file.key for file in found)}
+    names = listing.between({without_compression(file.name) for file in found}, current)
+    candidates = (names | listing.beginning_as(current)) - listing.rotated(current) - {current}
+    new = [file for file in listing.look(candidates) if file.key not in seen and not is_known(file)]
+    positions = [known[key] for key in same]
+    targets = [file for file in new if file.name in names and not _is_copy(file, positions, unpacking)]
+    _find_unseen(former, known, since_ns, targets, unpacking)
+    former.beside = [file for file in new if file.name not in names and file.modified_ns >= since_ns]
 
 
 def _same(

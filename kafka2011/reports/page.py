@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,11 @@ except ImportError as error:
     raise missing_extra(error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from kafka2011.audit.days import AuditedDays
-    from kafka2011.reports.report import Report, ReportSettings
+    from kafka2011.reports.report import ReportSettings
     from kafka2011.reports.results import Derivation
     from kafka2011.reports.sections import TextTable
 
@@ -48,7 +49,8 @@ def write_page(
     """
     dated = sorted({day for report in REPORTS for day in tables.days_of(directory, report.name)})
     last = _last_day(derivation)
-    every, future = [day for day in dated if day <= last], [day for day in dated if day > last]
+    every = [day for day in dated if day <= last]
+    future = _count_events(directory, [day for day in dated if day > last])
     chosen = every[-days:]
     pages = {FILE: chosen, **({_file_of(day): [day] for day in chosen} if len(chosen) > 1 else {})}
     links = {name: "All" if name == FILE else of[0] for name, of in pages.items()} if len(pages) > 1 else {}
@@ -68,8 +70,8 @@ def write_page(
             },
             data={report.name for report in REPORTS if (directory / report.name).is_dir()},
             draw=charts.draw,
-            future=_future_table(directory, future) if future else None,
-            future_text=_future_text(directory, future, last),
+            future=_future(future),
+            future_text=_future_text(future, last),
             source=_source(derivation, quarantined),
             source_text=_source_text(derivation),
             audit=_audit(audited, of),
@@ -91,24 +93,33 @@ def _last_day(derivation: Derivation) -> str:
     return (derived_at + _CLOCK_TOLERANCE).date().isoformat()
 
 
-def _future_table(directory: Path, days: list[str]) -> TextTable:
-    """Return the table of the events on the first days in the future, one column for each report that counts them."""
+def _count_events(directory: Path, days: Iterable[str]) -> dict[str, list[int]]:
+    """Return the number of events of each day, by each report that counts them."""
     counted = [report for report in REPORTS if report.counted]
-    rows = [(day, *(_events_on(directory, report, [day]) for report in counted)) for day in days[:TOP]]
-    columns = {"Day": False, **{report.name.replace("_", " ").capitalize(): True for report in counted}}
-    return table_of(f"Days in the future ({min(TOP, len(days))} of {len(days)})", columns, rows)
+    return {
+        day: [tables.total(tables.read_days(directory, report.name, [day]), report.counted) for report in counted]
+        for day in days
+    }
 
 
-def _future_text(directory: Path, days: list[str], last: str) -> str:
-    events = sum(_events_on(directory, report, days) for report in REPORTS if report.counted)
+def _future(events: Mapping[str, list[int]]) -> TextTable | None:
+    """Return the table of the first days in the future; None if there are none."""
+    if not events:
+        return None
+    columns = {
+        "Day": False,
+        **{report.name.replace("_", " ").capitalize(): True for report in REPORTS if report.counted},
+    }
+    rows = [(day, *counts) for day, counts in islice(events.items(), TOP)]
+    return table_of(f"Days in the future ({len(rows)} of {len(events)})", columns, rows)
+
+
+def _future_text(events: Mapping[str, list[int]], last: str) -> str:
+    total = sum(map(sum, events.values()))
     return (
-        f"{shown(events)} events are dated after {last}, on {shown(len(days))} days. The other sections leave them out."
-        " Their results are in the Parquet files."
+        f"{shown(total)} events are dated after {last}, on {shown(len(events))} days. The other sections"
+        " leave them out. Their results are in the Parquet files."
     )
-
-
-def _events_on(directory: Path, report: Report, days: list[str]) -> int:
-    return tables.total(tables.read_days(directory, report.name, days), report.counted)
 
 
 def _subtitle(days: list[str], every: int, *, is_chosen: bool) -> str:

@@ -156,7 +156,7 @@ class Sampler:
 
     @property
     def is_releasing(self) -> bool:
-        """Whether requests of browsers are to end."""
+        """Return whether browsers were told that nothing new will come."""
         return self._is_releasing
 
     @property

@@ -1,4 +1,4 @@
-"""What a load costs when the registry holds schemas of other topics, too."""
+"""Measures what a load costs when the registry also holds schemas of other topics."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ _FIELDS = 20
 
 TEXT = """\
 Ten events of one topic are loaded by `kafka2011 load --master none`, a new process each time, while the registry holds
-one schema of each of so many other topics, with twenty fields. The processor time is that of the process and its
-children."""
+one schema of each of so many other topics, with twenty fields. The processor time includes that of child processes."""
 
 
 def measure(bench: Bench) -> dict[str, Any]:

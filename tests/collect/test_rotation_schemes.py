@@ -1,4 +1,4 @@
-"""How programs rotate their logs: after several rotations while the collector is down, every line is read once."""
+"""Every line is read once after rotations while the collector was down, as each program makes them."""
 
 from __future__ import annotations
 
@@ -62,38 +62,35 @@ class Scheme(NamedTuple):
     while_down: Callable[[Logs], None]
 
 
-def numbered(logs: Logs) -> None:
-    """Rotate twice as logrotate with `create`, log4j's and Python's rotating handlers do."""
-    logs.write("app.log", "two\n")
-    logs.move("app.log", "app.log.1")
-    logs.write("app.log", "three\n")
-    logs.move("app.log.1", "app.log.2")
-    logs.move("app.log", "app.log.1")
-    logs.write("app.log", "four\n")
+def numbered(name: str, *packed: str) -> Callable[[Logs], None]:
+    """Rotate twice by numbers, as logrotate, log4j, Docker and Python's RotatingFileHandler do."""
+
+    def rotate(logs: Logs) -> None:
+        logs.write(name, "two\n")
+        logs.move(name, f"{name}.1")
+        logs.write(name, "three\n")
+        logs.move(f"{name}.1", f"{name}.2")
+        logs.move(name, f"{name}.1")
+        logs.write(name, "four\n")
+        for each in packed:
+            logs.pack(each)
+
+    return rotate
 
 
-def numbered_and_packed(logs: Logs) -> None:
-    numbered(logs)
-    logs.pack("app.log.2")
+def renamed(name: str, first: str, second: str, *packed: str) -> Callable[[Logs], None]:
+    """Rotate twice, to names that stay."""
 
+    def rotate(logs: Logs) -> None:
+        logs.write(name, "two\n")
+        logs.move(name, first)
+        for each in packed:
+            logs.pack(each)
+        logs.write(name, "three\n")
+        logs.move(name, second)
+        logs.write(name, "four\n")
 
-def dated(logs: Logs) -> None:
-    """Rotate twice as logrotate with `dateext` and Python's TimedRotatingFileHandler do."""
-    logs.write("app.log", "two\n")
-    logs.move("app.log", "app.log.2026-11-29")
-    logs.write("app.log", "three\n")
-    logs.move("app.log", "app.log.2026-11-30")
-    logs.write("app.log", "four\n")
-
-
-def date_inside(logs: Logs) -> None:
-    """Rotate twice as logback's and log4j 2's patterns do."""
-    logs.write("app.log", "two\n")
-    logs.move("app.log", "app-2026-11-29.0.log")
-    logs.pack("app-2026-11-29.0.log")
-    logs.write("app.log", "three\n")
-    logs.move("app.log", "app-2026-11-30.0.log")
-    logs.write("app.log", "four\n")
+    return rotate
 
 
 def copied(logs: Logs) -> None:
@@ -103,32 +100,13 @@ def copied(logs: Logs) -> None:
     logs.write("app.log", "four\n")
 
 
-def docker(logs: Logs) -> None:
-    """Rotate twice as Docker's json-file does."""
-    logs.write("0a1b-json.log", "two\n")
-    logs.move("0a1b-json.log", "0a1b-json.log.1")
-    logs.write("0a1b-json.log", "three\n")
-    logs.move("0a1b-json.log.1", "0a1b-json.log.2")
-    logs.move("0a1b-json.log", "0a1b-json.log.1")
-    logs.write("0a1b-json.log", "four\n")
-
-
 POD = "pods/shop_web-0_5d/web"
+ROTATED_AT = ("20261129-120000", "20261130-120000")
 
 
 def pod(logs: Logs) -> None:
     logs.write(f"{POD}/0.log", "one\n")
     logs.link("containers/web.log", f"{POD}/0.log")
-
-
-def kubelet_rotates(logs: Logs) -> None:
-    """Rotate twice as the kubelet does, which compresses all but the newest."""
-    logs.write(f"{POD}/0.log", "two\n")
-    logs.move(f"{POD}/0.log", f"{POD}/0.log.20261129-120000")
-    logs.pack(f"{POD}/0.log.20261129-120000")
-    logs.write(f"{POD}/0.log", "three\n")
-    logs.move(f"{POD}/0.log", f"{POD}/0.log.20261130-120000")
-    logs.write(f"{POD}/0.log", "four\n")
 
 
 def container_restarts(logs: Logs) -> None:
@@ -167,15 +145,6 @@ def cronolog_and_packed(logs: Logs) -> None:
     logs.pack("app-20261129.log")
 
 
-def multilog(logs: Logs) -> None:
-    """Rotate twice as multilog and s6-log do."""
-    logs.write("current", "two\n")
-    logs.move("current", "@400000006927b1c01df1c9d4.s")
-    logs.write("current", "three\n")
-    logs.move("current", "@400000006927b1fc1df1c9d4.u")
-    logs.write("current", "four\n")
-
-
 GLOG = "web.host1.app.log.INFO"
 
 
@@ -197,18 +166,30 @@ def first_line(path: str) -> Callable[[Logs], None]:
 
 
 SCHEMES = {
-    "numbers": Scheme("app.log", first_line("app.log"), numbered),
-    "numbers, delaycompress": Scheme("app.log", first_line("app.log"), numbered_and_packed),
-    "dates": Scheme("app.log", first_line("app.log"), dated),
-    "dates inside, compressed": Scheme("app.log", first_line("app.log"), date_inside),
+    "numbers": Scheme("app.log", first_line("app.log"), numbered("app.log")),
+    "numbers, delaycompress": Scheme("app.log", first_line("app.log"), numbered("app.log", "app.log.2")),
+    "dates": Scheme("app.log", first_line("app.log"), renamed("app.log", "app.log.2026-11-29", "app.log.2026-11-30")),
+    "dates inside, compressed": Scheme(
+        "app.log",
+        first_line("app.log"),
+        renamed("app.log", "app-2026-11-29.0.log", "app-2026-11-30.0.log", "app-2026-11-29.0.log"),
+    ),
     "copytruncate": Scheme("app.log", first_line("app.log"), copied),
-    "Docker": Scheme("0a1b-json.log", first_line("0a1b-json.log"), docker),
-    "Kubernetes, a rotation": Scheme("containers/web.log", pod, kubelet_rotates),
+    "Docker": Scheme("0a1b-json.log", first_line("0a1b-json.log"), numbered("0a1b-json.log")),
+    "Kubernetes, a rotation": Scheme(
+        "containers/web.log",
+        pod,
+        renamed(f"{POD}/0.log", *(f"{POD}/0.log.{time}" for time in ROTATED_AT), f"{POD}/0.log.{ROTATED_AT[0]}"),
+    ),
     "Kubernetes, a restart": Scheme("containers/web.log", pod, container_restarts),
     "Kubernetes, both": Scheme("containers/web.log", pod, container_restarts_and_rotates),
     "cronolog": Scheme("app.log", first_dated, cronolog),
     "cronolog, compressed": Scheme("app.log", first_dated, cronolog_and_packed),
-    "multilog": Scheme("current", first_line("current"), multilog),
+    "multilog": Scheme(
+        "current",
+        first_line("current"),
+        renamed("current", "@400000006927b1c01df1c9d4.s", "@400000006927b1fc1df1c9d4.u"),
+    ),
     "glog": Scheme("web.INFO", first_of_glog, glog),
 }
 

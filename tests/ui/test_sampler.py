@@ -1,4 +1,4 @@
-"""What the console reads in the background, and that an error does not end it."""
+"""The console goes on reading the cluster after an error."""
 
 from __future__ import annotations
 
