@@ -38,6 +38,7 @@ from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.connecting import connect
 from zk.replicas import ReplicaRegistry
+from zk.requests import RequestRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -770,6 +771,8 @@ def test_a_replica_of_an_older_release_keeps_topics_from_being_created(
     """It would make the number of its settings when it leads. Nothing of the topic is left."""
     replicas = new_replicas(2)
     replicas.start("ab")
+    # The leader says that it takes requests once it is registered.
+    eventually(lambda: ID in RequestRegistry(zk_client).creators(BrokerRegistry(zk_client).brokers()))
     path = f"/replicas/{ID}/members/b"
     member, _ = zk_client.get(path)
     zk_client.set(path, member.replace(b", 103]", b"]"))

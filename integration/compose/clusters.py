@@ -17,6 +17,7 @@ import pytest
 from testcontainers.compose import DockerCompose
 
 from integration.debian.fetching import fetch
+from tests.support.waiting import eventually
 from zk.ports import free_port
 
 if TYPE_CHECKING:
@@ -265,8 +266,10 @@ class ComposeCluster:
         )
 
     def revive_broker(self, broker_id: int) -> None:
-        """Wait for the restart policy."""
-        [count] = self._inspect("{{ .RestartCount }}", f"broker-{broker_id}").values()
+        """Wait until the restart policy has started the broker again, once."""
+        name = f"broker-{broker_id}"
+        eventually(lambda: [*self._inspect("{{ .RestartCount }}", name).values()] != ["0"], what=f"a restart of {name}")
+        [count] = self._inspect("{{ .RestartCount }}", name).values()
         assert count == "1", f"broker {broker_id} was started again {count} times"
         self._await_health()
 
