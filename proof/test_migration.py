@@ -366,7 +366,7 @@ class Migration:
 
     def _await_in_sync(self, number: int) -> None:
         def is_in_sync() -> bool:
-            replicas = next(each.replicas for each in describe_replicas(self._client) if each.broker_id == number)
+            replicas = describe_replicas(self._client)[0][number].replicas
             return sum(replica.is_in_sync and bool(replica.address) for replica in replicas) == 2
 
         eventually(is_in_sync, SETTLE_S, what=f"broker {number} has two replicas in sync")

@@ -16,8 +16,8 @@ from integration.chaos.schedule import GATEWAY_LINKS, GATEWAY_WEIGHTS, GATEWAYS,
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAULTS_S = 75.0
-"""With the start and the end, about 90 seconds in all."""
+FAULTS_S = 45.0
+"""With the start and the end, about 60 seconds in all."""
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from kafka2011.local_cluster import LocalBroker
 from tests.support.waiting import eventually
 from zk.brokers import BrokerRegistry
 from zk.connecting import connect
+from zk.replicas import ReplicaRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,3 +150,13 @@ def test_a_broker_gets_replicas_and_gives_them_up(tmp_path: Path) -> None:
         assert "was a replica's in epoch 1" in before.stderr
         output("replicas", "init", 0, "b", plain.log_dir, "--accept-loss", *zookeeper)  # once more: its epochs go on
         assert standings(cluster.zk_connect)["b"]["epoch"] == 2
+
+
+def test_a_state_that_cannot_be_read_hides_no_other_broker(cluster: LocalCluster) -> None:
+    """It is named with an exit status of 1."""
+    with connect(cluster.zk_connect) as client:
+        ReplicaRegistry(client, 7).begin("damaged")
+    done = run("replicas", "--json", "--zookeeper", cluster.zk_connect)
+    assert done.returncode == 1
+    assert {row["replica"] for row in json.loads(done.stdout)} == {"a", "b"}
+    assert "/replicas/7/state" in done.stderr

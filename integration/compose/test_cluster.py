@@ -88,6 +88,7 @@ def test_both_directions(cluster: ComposeCluster) -> None:
     assert sorted(consume_here(cluster, "inward", 2)) == ["five", "four"]
 
 
+@pytest.mark.parametrize("cluster", ["compose-2"], indirect=True)
 def test_kill_9_of_a_broker_under_confirmed_produce(cluster: ComposeCluster) -> None:
     """Everything that was confirmed is delivered, although a broker was killed meanwhile; the broker comes back."""
     victim = cluster.broker_ids[1]
@@ -167,6 +168,7 @@ def owners(cluster: ComposeCluster, group: str) -> set[str]:
     return {partition["owner"] for partition in found if partition["owner"]}
 
 
+@pytest.mark.parametrize("cluster", ["compose-2"], indirect=True)
 def test_the_cluster_is_shown_in_a_browser(cluster: ComposeCluster) -> None:
     """The console answers browsers of this host, and its picture has all brokers."""
     cluster.add_ui()
@@ -211,6 +213,7 @@ def test_clients_of_today_use_the_gateway(cluster: ComposeCluster) -> None:
         cluster.end_gateway()
 
 
+@pytest.mark.parametrize("cluster", ["compose-2"], indirect=True)
 def test_the_secure_cluster_is_met_with_a_certificate_only(cluster: ComposeCluster, tmp_path: Path) -> None:
     """Its own client works, beside it and on the host; nobody gets in without a password, a certificate, or a rule."""
     cluster.add_secure()
@@ -254,6 +257,7 @@ def is_refused(zk_connect: str) -> bool:
     return False
 
 
+@pytest.mark.parametrize("cluster", ["compose-1"], indirect=True)
 def test_a_replica_takes_over_from_one_whose_disk_is_lost(cluster: ComposeCluster) -> None:
     """What was confirmed is there, at another address under the same id; and the first comes back with everything."""
     cluster.add_replicated()
@@ -279,6 +283,7 @@ def in_sync(zk_connect: str) -> dict[str, str]:
     return {row["replica"]: row["role"] for row in rows if row["in_sync"]}
 
 
+@pytest.mark.parametrize("cluster", ["compose-1"], indirect=True)
 def test_one_zookeeper_server_stops(cluster: ComposeCluster) -> None:
     """The ensemble goes on without its leader: topics are made, members join, messages come through."""
     [leader] = [number for number, mode in enumerate(modes(cluster), 1) if mode == "leader"]

@@ -91,9 +91,21 @@ class BrokerReplicas:
         return [replica for replica in self.replicas if replica.address is not None]
 
 
-def describe_replicas(client: ZkClient) -> list[BrokerReplicas]:
-    """Return the replicas of every broker id that has any, and asks each leader. Raises ReplicaStateError."""
-    return [describe_broker(client, broker_id) for broker_id in replicated_brokers(client)]
+def describe_replicas(client: ZkClient) -> tuple[dict[int, BrokerReplicas], list[str]]:
+    """Return the replicas of every broker id that has any, and an error for each id whose state cannot be read.
+
+    Asks each leader how far its followers are behind. Raises ZkError.
+    """
+    replicas: dict[int, BrokerReplicas] = {}
+    unreadable: list[str] = []
+    for broker_id in replicated_brokers(client):
+        try:
+            replicas[broker_id] = describe_broker(client, broker_id)
+        except ReplicaChangeError:  # they were removed
+            continue
+        except ReplicaStateError as error:
+            unreadable.append(str(error))
+    return replicas, unreadable
 
 
 def describe_broker(client: ZkClient, broker_id: int) -> BrokerReplicas:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from kafka2011.cli.table_options import (
     target_file_option,
 )
 from kafka2011.errors import missing_extra
+from kafka2011.outages import Outages
+from zk.errors import ZkError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from kafka2011.warehouse.loading.engine import Engine
     from kafka2011.warehouse.loading.loader import Loader, Round
     from zk.cluster import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 _FOLLOW_INTERVAL_S = 60.0
 _turn = threading.Lock()
@@ -205,11 +210,20 @@ def _run(
     """Load once, or until the event; return how the last load went."""
     import time
 
+    outages = Outages(logger)
+    done: Round | None = None
     while True:
         began_s, began_at_s = time.monotonic(), time.time()
-        with _turn, told_progress(lambda: f"loading: {engine.progress()}"):
-            done = loader.run(stop.is_set)
-        progress.note(done, began_at_s, time.monotonic() - began_s)
-        show_json_line(done.to_json())
+        try:
+            with _turn, told_progress(lambda: f"loading: {engine.progress()}"):
+                done = loader.run(stop.is_set)
+        except ZkError as error:
+            if interval_s is None or done is None:  # at the start, the address may be wrong
+                raise
+            outages.failed("the topics could not be listed, the next load is tried in %g s: %s", interval_s, error)
+        else:
+            outages.over()
+            progress.note(done, began_at_s, time.monotonic() - began_s)
+            show_json_line(done.to_json())
         if interval_s is None or stop.wait(max(0.0, interval_s - (time.monotonic() - began_s))):
             return done

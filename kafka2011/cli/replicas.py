@@ -12,7 +12,7 @@ from kafka2011.cli.command_group import CommandGroup
 from kafka2011.cli.options import examples, zookeeper_option
 from kafka2011.cli.output import confirm, json_option, show_json, show_table
 from kafka2011.cli.session import open_session
-from kafka2011.errors import ConfigError
+from kafka2011.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
     from kafka2011.admin.replicas import Candidate
@@ -42,7 +42,7 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
     neither in sync nor running is unknown to ZooKeeper, and not listed.
     """
     with open_session(zk_connect) as client:
-        brokers = describe_replicas(client)
+        brokers, unreadable = describe_replicas(client)
     rows = [
         (
             broker.broker_id,
@@ -57,13 +57,15 @@ def list_replicas(zk_connect: str, as_json: bool) -> None:
             replica.trouble,
             replica.damage,
         )
-        for broker in brokers
+        for broker in brokers.values()
         for replica in broker.replicas
     ]
     show_table(_COLUMNS, rows, as_json=as_json, noun="replica")
-    for broker in brokers:
+    for broker in brokers.values():
         if broker.error:
             click.echo(f"broker {broker.broker_id}: {broker.error}", err=True)
+    if unreadable:
+        raise KafkaError("; ".join(unreadable))
 
 
 def _yes(is_so: bool) -> str:

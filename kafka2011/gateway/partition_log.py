@@ -91,6 +91,8 @@ class PartitionLog:
         self.fault = ""  # why it cannot be followed for now
         self._refused_until_s = 0.0
         self.wanted_until_s = 0.0
+        self.pause_s = 0.0  # between the newest failure to follow it and the next attempt
+        self.paused_until_s = 0.0
         self.on_pieces: Callable[[list[Numbered]], object] = lambda _: None
         self.sent_sets: Callable[[], Iterator[SentSet]] = lambda: iter(())  # and not found yet, in this order
         self._taken: tuple[int, int, list[Piece]] = (0, 0, [])  # where sets that were sent lie, bytes, pieces

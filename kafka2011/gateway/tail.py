@@ -55,6 +55,8 @@ _REFUSALS = {"TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_UNKNOWN_CA"}
 """The reasons of OpenSSL for a missing certificate and for one of an unknown authority."""
 WANTED_S = 30.0
 """How long the end of a log is followed after somebody has asked for it."""
+PAUSES_S = 0.2, 10.0
+"""The first and the longest pause after a log could not be followed, as when the disk is full, seconds."""
 
 
 class _Question(NamedTuple):
@@ -100,8 +102,11 @@ class BrokerTail:
 
     def want(self, log: PartitionLog) -> None:
         """Follow a log from now on, for some time."""
-        log.wanted_until_s = time.monotonic() + WANTED_S
+        now_s = time.monotonic()
+        log.wanted_until_s = now_s + WANTED_S
         if log not in self._logs:
+            if now_s < log.paused_until_s:
+                return
             log.is_current = False
             self._logs[log] = None
             self._wanted.set()
@@ -251,16 +256,20 @@ class BrokerTail:
                 log.take(position, data)
             elif position == log.index().end.position:
                 log.note_current()
+            log.pause_s = 0.0
         except (BrokerConnectionError, ZkError):
             raise
         except (KafkaError, OSError) as failed:  # such as a full disk: other partitions go on
             self._give_up(log, failed)
 
     def _give_up(self, log: PartitionLog, failed: Exception) -> None:
-        """Follow a log no more until somebody wants it again."""
+        """Follow a log no more until somebody wants it again, after a pause that doubles with each failure."""
         is_refused = isinstance(failed, NotAllowedError)
         known_by = self._links.broker.security or "no certificate: zk.connect names no file"
         who = f" (the broker knows this gateway by {known_by})" if is_refused else ""
         logger.warning("%s cannot be followed: %s%s", log.where, failed, who)
+        first_s, longest_s = PAUSES_S
+        log.pause_s = min(max(2 * log.pause_s, first_s), longest_s)
+        log.paused_until_s = time.monotonic() + log.pause_s
         log.note_outage(str(failed), is_refused=is_refused)
         self._logs.pop(log, None)

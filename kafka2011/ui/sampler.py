@@ -277,8 +277,11 @@ class Sampler:
         self._replicas_s = self._clock.monotonic_s()
         replicas: dict[int, BrokerReplicas] = {}
         try:
-            replicas = {broker.broker_id: broker for broker in describe_replicas(self._client)}
-            self._outages.over()
+            replicas, unreadable = describe_replicas(self._client)
+            if unreadable:
+                self._outages.failed("the replicas of some brokers are not known: %s", "; ".join(unreadable))
+            else:
+                self._outages.over()
         except KafkaError as error:  # all else goes on
             self._outages.failed("who leads and who follows is not known now: %s", error)
         with self._lock:

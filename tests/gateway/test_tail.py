@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gevent
 import pytest
@@ -106,6 +106,40 @@ def test_a_partition_whose_index_cannot_be_written_leaves_others_alone(followed:
     appended(followed, 2)
     assert followed.end() == 2
     assert "no space" in full.fault
+
+
+def test_a_partition_that_failed_is_tried_again_after_a_pause(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it keeps its fault, whoever asks for it."""
+    monkeypatch.setattr(tail, "PAUSES_S", (3600.0, 3600.0))
+    attempts = 0
+    is_full = True
+
+    def make(log: PartitionLog) -> PartitionIndex:
+        nonlocal attempts
+        attempts += 1
+        if is_full:
+            raise OSError("no space left on device")
+        return followed._new_index(log)
+
+    other = Followed()
+    other.tail.stop()
+    other.tail, other.broker = followed.tail, followed.broker
+    other.log._new_index = make
+    for _ in range(5):
+        other.want()
+        assert not await_current(cast("Any", other), DEADLINE_S)
+        assert followed.end() == 0
+        followed.log.is_current = False  # so that the tail looks at all that it follows
+    assert attempts == 1
+    is_full = False
+    other.log.paused_until_s = 0.0
+    with gevent.Timeout(DEADLINE_S):
+        while not other.log.is_current:
+            other.want()
+            other.log.changes.wait(0.1)
+    assert other.log.pause_s == 0.0
 
 
 def test_more_partitions_than_one_request_holds_take_turns(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING
 from kazoo.hosts import collect_hosts
 
 from kafka2011.admin.doctor.checkup import Checkup, PendingRequest, ZooKeeperServer
-from kafka2011.admin.partitions import asking, fault_of_offset
-from kafka2011.admin.replicas import ReplicaChangeError, describe_broker
+from kafka2011.admin.partitions import asking, check_partition, fault_of_offset
+from kafka2011.admin.replicas import describe_replicas
 from kafka2011.admin.snapshot.cluster_reader import ClusterReader
 from kafka2011.admin.snapshot.log_offsets import with_log_offsets
-from kafka2011.errors import KafkaError
-from kafka2011.replica.state import ReplicaStateError
+from kafka2011.errors import BrokerError, KafkaError
 from zk.broker_clocks import BrokerClockRegistry
 from zk.clock import SYSTEM_CLOCK
 from zk.four_letters import ask
 from zk.gateways import GatewayRegistry
 from zk.protection import Protection, look
-from zk.replicas import replicated_brokers
 from zk.requests import RequestRegistry
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Mapping
 
-    from kafka2011.admin.replicas import BrokerReplicas
     from kafka2011.admin.snapshot.cluster_snapshot import ClusterSnapshot
     from zk.client import ZkClient
     from zk.cluster import TopicPartition
@@ -46,7 +43,7 @@ def examine(client: ZkClient, zk_connect: str) -> Checkup:
     cluster = with_log_offsets(reader.read(), with_idle=True)
     requests, clocks = RequestRegistry(client), BrokerClockRegistry(client)
     pending = tuple(_pending(requests))
-    replicas, unreadable = _replicas(client)
+    replicas, unreadable = describe_replicas(client)
     compared = clocks.clocks()
     gateways = GatewayRegistry(client)
     gateways.lists(cluster.topics)
@@ -89,24 +86,12 @@ def _misplaced(cluster: ClusterSnapshot) -> dict[str, dict[TopicPartition, str]]
     for number, its in groupby(by_broker, key=lambda item: item[0][1].broker_id):
         with suppress(KafkaError), asking(cluster.brokers[number].broker) as consumer:  # who is away is found as well
             for (name, where), offset in its:
-                fault = fault_of_offset(consumer, where.topic, where.partition, offset)
-                if fault is not None:
-                    found.setdefault(name, {})[where] = fault
+                with suppress(BrokerError):  # such as a partition that was deleted a moment ago
+                    check_partition(consumer, where.topic, where.partition)
+                    fault = fault_of_offset(consumer, where.topic, where.partition, offset)
+                    if fault is not None:
+                        found.setdefault(name, {})[where] = fault
     return found
-
-
-def _replicas(client: ZkClient) -> tuple[dict[int, BrokerReplicas], list[str]]:
-    """Return the replicas of all broker ids, and what is wrong with those whose state cannot be read."""
-    replicas: dict[int, BrokerReplicas] = {}
-    unreadable: list[str] = []
-    for number in replicated_brokers(client):
-        try:
-            replicas[number] = describe_broker(client, number)
-        except ReplicaChangeError:  # they were removed
-            continue
-        except ReplicaStateError as error:
-            unreadable.append(str(error))
-    return replicas, unreadable
 
 
 def _pending(registry: RequestRegistry) -> Iterator[PendingRequest]:
