@@ -29,14 +29,17 @@ from kafka2011.cli.pipelines import pipeline_option, read_pipeline
 from kafka2011.cli.session import open_session
 from kafka2011.cli.stopping import stop_signals
 from kafka2011.config import BrokerConfig, SimpleConsumerConfig
-from kafka2011.errors import KafkaError, MissingExtraError
+from kafka2011.errors import KafkaError, MissingExtraError, as_failure
 from kafka2011.printable import printable
 from zk.errors import MalformedNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from kafka2011.events.schemas import EventSchema
     from zk.client import ZkClient
+
+_MACHINE_CHECKS = (settings_that_do_not_fit, disk_against_retention, segment_times_that_are_wrong, damage_in_logs)
 
 
 @click.command(
@@ -93,7 +96,7 @@ def command(
     """
     findings = [
         *_findings(zk_connect, seconds, file, zookeeper_data),
-        *_of_tables(zk_connect, warehouse),
+        *checked("tables", _of_tables(zk_connect, warehouse)),
         *_of_pipeline(zk_connect, pipeline_path),
     ]
     if as_json:
@@ -112,8 +115,8 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
         checkup = examine(client, zk_connect)
         groups = checkup.cluster.groups
         for check in CHECKS:
-            yield from check(checkup)
-        yield from _of_schemas(client)
+            yield from checked("cluster", check(checkup))
+        yield from checked("schemas", _of_schemas(client))
         if seconds and groups and sys.stderr.isatty():
             click.echo(f"checking in {seconds:g} s whether lag grows (--seconds 0 turns this off)", err=True)
         if seconds and groups and not stop.wait(seconds):
@@ -121,12 +124,18 @@ def _findings(zk_connect: str, seconds: float, file: Path | None, zookeeper_data
             yield from lag_that_grows(checkup.cluster, now)
     if file is not None:
         config = BrokerConfig.from_sources(file, os.environ, ())
-        yield from settings_that_do_not_fit(config)
-        yield from disk_against_retention(config)
-        yield from segment_times_that_are_wrong(config)
-        yield from damage_in_logs(config)
+        for check_machine in _MACHINE_CHECKS:
+            yield from checked(f"broker of {file}", check_machine(config))
     if zookeeper_data is not None:
-        yield from snapshots_that_pile_up(zookeeper_data)
+        yield from checked(str(zookeeper_data), snapshots_that_pile_up(zookeeper_data))
+
+
+def checked(where: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings of one check; if it fails, a finding that says why, so that the others are shown as well."""
+    try:
+        yield from findings
+    except BaseException as error:  # noqa: BLE001 (whatever it is, the other checks are made)
+        yield Finding(where, f"could not be checked: {as_failure(error)}", "mend what the error names")
 
 
 def _of_schemas(client: ZkClient) -> Iterator[Finding]:
@@ -143,7 +152,6 @@ def _of_tables(zk_connect: str, warehouse: str | None) -> Iterator[Finding]:
         return
     from kafka2011.events.errors import InvalidSchemaError, UnknownSchemaError
     from kafka2011.events.schema_registry import SchemaRegistry
-    from kafka2011.warehouse.table.table_checkup import examine_tables
 
     schemas = {}
     with open_session(zk_connect) as client:
@@ -152,7 +160,15 @@ def _of_tables(zk_connect: str, warehouse: str | None) -> Iterator[Finding]:
             with contextlib.suppress(UnknownSchemaError, InvalidSchemaError, MalformedNode):  # said by another check
                 found = registry.of_topic(topic)
                 schemas[topic] = [numbered.schema for numbered in (*found.retired, *found.in_use)]
-    for topic, table_path, column, count in examine_tables(warehouse, schemas):
+    for name, of_topic in schemas.items():
+        yield from checked(f"table of {name}", _texts_in_table(warehouse, name, of_topic))
+
+
+def _texts_in_table(warehouse: str, topic: str, schemas: Sequence[EventSchema]) -> Iterator[Finding]:
+    """Yield the columns with texts of bytes in the table of a topic."""
+    from kafka2011.warehouse.table.table_checkup import examine_tables
+
+    for _, table_path, column, count in examine_tables(warehouse, {topic: schemas}):
         again = f"{topic}-again"
         yield Finding(
             f"table {table_path}",

@@ -179,7 +179,7 @@ def command(
         stop_signals() as stop,  # after the start of Spark, which takes SIGINT for itself
         Loader(engine, warehouse, settings, topics=topics, pattern=pattern, into=into, tending=tending) as loader,
     ):
-        done = _run(engine, loader, stop, progress, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
+        done = run_loads(engine, loader, stop, progress, (interval_s or _FOLLOW_INTERVAL_S) if follow else None)
     raise_failed(done.failed, "topic", "loaded")
 
 
@@ -204,7 +204,7 @@ def _begin_offsets(topic: str, begin: str) -> dict[TopicPartition, int]:
         raise click.UsageError(f'--from {begin}: give earliest, or offsets such as {{"0-1": 123}}') from error
 
 
-def _run(
+def run_loads(
     engine: Engine, loader: Loader, stop: threading.Event, progress: LoadProgress, interval_s: float | None
 ) -> Round:
     """Load once, or until the event; return how the last load went."""

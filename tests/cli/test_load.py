@@ -83,7 +83,7 @@ def run_rounds(rounds: list[Round | ZkError], interval_s: float | None) -> Round
         return result
 
     engine: Any = SimpleNamespace(progress=lambda: "")
-    return load._run(engine, cast("Any", SimpleNamespace(run=run)), stop, LoadProgress(), interval_s)
+    return load.run_loads(engine, cast("Any", SimpleNamespace(run=run)), stop, LoadProgress(), interval_s)
 
 
 def test_a_load_that_follows_outlives_an_outage_while_topics_are_listed(caplog: pytest.LogCaptureFixture) -> None:
