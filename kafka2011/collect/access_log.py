@@ -34,7 +34,7 @@ _TRAEFIK = re.compile(rf'(-) {_QUOTED}(?= \d+ ")')
 _REST = re.compile(r'(?:[^\s"]*="[^"]*"|[^\s"]++(?=\s|$)|"(?:[^"\\]|\\.)*+"(?=\s|$)|\s+)*+(?:"[^"]*)?')
 _HOST_AND_PORT = re.compile(r"[^:\s]+:\d{1,5}", re.ASCII)
 _ONE_QUOTED = re.compile(rf'{_QUOTED}(?=$| [^"])')
-_TIME_AT = re.compile(_PARTS["time"])
+_TIME_AT = re.compile(r"\[([^]]{1,100})\]")
 _CARRIERS = (
     re.compile(r"\d{4}-\d\d-\d\dT\S{8,40} (?:stdout|stderr) F (.*)", re.DOTALL | re.ASCII),  # CRI
     re.compile(  # syslog, as files and the network have it
@@ -119,7 +119,7 @@ def _put_unusual(event: dict[str, Any], text: str, depth: int = 2) -> None:
         for name in front:
             del event[name]
         event["parse_error"] = _why_not(text)
-        at = _TIME_AT.search(text)
+        at = _TIME_AT.search(text, 0, _FRONT_CHARACTERS)
         _put_time(event, at[1] if at else "")
         return
     time_text, request, status, size = core.groups()
