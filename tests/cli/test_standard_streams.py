@@ -90,6 +90,7 @@ def test_ctrl_c_while_modules_are_imported_prints_no_traceback(tmp_path: Path) -
     """The process ends by the signal, as its shell expects."""
     program = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells ignore it for commands in the background
         "class Interrupted:\n"
         "    def find_spec(self, name, *_):\n"
         "        if name == 'kafka2011.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
